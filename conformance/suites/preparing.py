@@ -111,12 +111,19 @@ def platformatic_consumers(copy: Path, address: str) -> Prepared:
 
 
 def _platformatic(copy: Path, address: str, tests: str) -> Prepared:
-    _node(NODE_OF_PLATFORMATIC)
+    node = _newer_node(NODE_OF_PLATFORMATIC)
     helper = copy / "test" / "helpers.ts"
     text = helper.read_text()
     helper.write_text(text.replace("localhost:9001", address).replace("localhost:9011", address))
     _npm(copy)
-    command = ("node", "--experimental-strip-types", "--no-warnings", "--test", "--test-reporter=tap", tests)
+    command = (
+        str(node),
+        "--experimental-strip-types",
+        "--no-warnings",
+        "--test",
+        "--test-reporter=tap",
+        tests,
+    )
     return Prepared(copy, command, {"KAFKA_VERSION": "4.0.0"})
 
 
@@ -188,6 +195,20 @@ def _node(oldest: int) -> None:
     told = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
     if int(told.strip().lstrip("v").partition(".")[0] or 0) < oldest:
         raise SuiteMissing(f"it needs node {oldest}, and this is {told.strip()}")
+
+
+def _newer_node(version: int) -> Path:
+    """Returns the program of this version, which the npm package of that name carries."""
+    _node(0)  # for npm
+    folder = SUITES / f"node-{version}"
+    program = folder / "node_modules" / "node" / "bin" / "node"
+    if not program.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        _run(
+            folder,
+            ("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", ".", f"node@{version}"),
+        )
+    return program
 
 
 def _npm(copy: Path) -> None:

@@ -7,6 +7,7 @@ the client gets UNKNOWN_SERVER_ERROR, on which clients do not retry, and the log
 import logging
 
 from siltstone.broker.backlog.verdicts import BacklogQuotaExceeded
+from siltstone.broker.group_configs import InvalidGroupConfig
 from siltstone.broker.partitions.admission import KeyMissing, TimestampRefused, TransactionWithoutProducer
 from siltstone.broker.partitions.partitions import PartitionGone
 from siltstone.broker.partitions.producer_state import OutOfOrderSequence, StaleProducerEpoch
@@ -18,7 +19,6 @@ from siltstone.broker.partitions.transaction_state import (
     TransactionOpen,
 )
 from siltstone.broker.quotas.throttling import MutationsThrottled
-from siltstone.broker.share_configs import InvalidGroupConfig
 from siltstone.broker.topics.names import (
     InternalTopic,
     InvalidPartitionCount,

@@ -12,6 +12,7 @@ from siltstone.broker.backlog.verdicts import QuotaVerdicts
 from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.features import promise_features
+from siltstone.broker.group_configs import key_of_group, settings_of_group
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.offsets_topic import OffsetsTopicLeaders, OffsetsTopicLogs
@@ -103,11 +104,11 @@ async def start_broker(
     mirror = ProgressMirror(metadata, topics, registrations, lambda: groups)
     groups = Groups(
         OffsetsTopicLogs(creation, partitions, log_clock), topics, group_settings, log_clock, rng,
-        keeping_topics_of=registrations.names_of, progress=mirror, leaders=OffsetsTopicLeaders(cluster, topics),
+        keeping_topics_of=registrations.names_of, configured=_configured_groups(metadata), progress=mirror,
+        leaders=OffsetsTopicLeaders(cluster, topics),
     )  # fmt: skip
-    peers = peers or UnknownPeers()
+    peers, producer_ids = peers or UnknownPeers(), ProducerIds(metadata)
     markers = PartitionMarkers(topics, partitions, groups, cluster, peers)
-    producer_ids = ProducerIds(metadata)
     transactions = Transactions(
         TransactionTopicLogs(creation.transactions_topic, partitions, log_clock), markers, producer_ids, log_clock,
         OffsetsTopicLeaders(cluster, topics, TRANSACTIONS_TOPIC), peers,
@@ -134,6 +135,12 @@ async def start_broker(
     broker = KafkaBroker(parts, backlog, moves, authenticator, authorizer, staleness, trail)
     await broker.start()
     return broker
+
+
+def _configured_groups(metadata: MetadataService) -> Callable[[GroupSettings, str], GroupSettings]:
+    return lambda of_node, group_id: settings_of_group(
+        of_node, metadata.image.keys.get(key_of_group(group_id))
+    )
 
 
 async def _authenticator(

@@ -3,6 +3,8 @@ group, which have APIs of their own (KIP-932)."""
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.failures import refuse_error
 from siltstone.kafka_client.groups import GroupSummary, commit_offsets, committed_offsets
@@ -17,10 +19,28 @@ from siltstone.kafka_protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponsePartition,
 )
 
 SHARE = "share"
 """The protocol of a share group in a GroupSummary."""
+
+
+class InFlight(msgspec.Struct, frozen=True):
+    """The records of a partition that a share group has not passed, by their states. ``acquired``: members hold them.
+    ``available``: they were delivered, and will be again. ``acknowledged`` and ``archived``: they are done with, and
+    records before them are not. ``deliveries_max``: the most deliveries of one of the first two."""
+
+    acquired: int
+    available: int
+    acknowledged: int
+    archived: int
+    deliveries_max: int
+
+    @property
+    def completed(self) -> int:
+        """The records that are no part of the lag."""
+        return self.acknowledged + self.archived
 
 
 def offsets_of_groups(
@@ -41,8 +61,35 @@ def set_offsets(cluster: Cluster, group: GroupSummary, offsets: Mapping[TopicPar
         cluster.patiently(lambda: _set_start_offsets(cluster, group.group_id, offsets))
 
 
+def in_flight_of_groups(
+    cluster: Cluster, groups: Sequence[GroupSummary]
+) -> dict[str, dict[TopicPartition, InFlight]]:
+    """Returns what each share group has in flight in each partition that it has used; nothing if the broker is not
+    Siltstone's, since Kafka has no field for that. Raises KafkaRefusal, KafkaNotReady."""
+    shares = [group.group_id for group in groups if group.protocol == SHARE]
+    found = cluster.patiently(lambda: _described(cluster, shares)) if shares else {}
+    return {
+        group_id: {
+            key: InFlight(row.acquired, row.available, row.acknowledged, row.archived, row.deliveries_max)
+            for key, row in rows.items()
+            if row.acquired >= 0
+        }
+        for group_id, rows in found.items()
+    }
+
+
 def _start_offsets(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
-    found: dict[str, dict[TopicPartition, int]] = {}
+    return {
+        group_id: {key: row.start_offset for key, row in rows.items()}
+        for group_id, rows in _described(cluster, group_ids).items()
+    }
+
+
+def _described(
+    cluster: Cluster, group_ids: Sequence[str]
+) -> dict[str, dict[TopicPartition, DescribeShareGroupOffsetsResponsePartition]]:
+    """Returns the partitions that each group has used."""
+    found: dict[str, dict[TopicPartition, DescribeShareGroupOffsetsResponsePartition]] = {}
     for node_id, theirs in cluster.coordinators_of(group_ids).items() if group_ids else ():
         asked = [DescribeShareGroupOffsetsRequestGroup(group_id=each, topics=None) for each in theirs]
         request = DescribeShareGroupOffsetsRequest(groups=asked)
@@ -50,13 +97,11 @@ def _start_offsets(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, dict
             refuse_error(group.error_code, f"group {group.group_id}", group.error_message)
             found[group.group_id] = {}
             for topic in group.topics:
-                for partition in topic.partitions:
-                    key = TopicPartition(topic.topic_name, partition.partition_index)
-                    refuse_error(
-                        partition.error_code, f"group {group.group_id}, {key}", partition.error_message
-                    )
-                    if partition.start_offset >= 0:
-                        found[group.group_id][key] = partition.start_offset
+                for row in topic.partitions:
+                    key = TopicPartition(topic.topic_name, row.partition_index)
+                    refuse_error(row.error_code, f"group {group.group_id}, {key}", row.error_message)
+                    if row.start_offset >= 0:
+                        found[group.group_id][key] = row
     return found
 
 

@@ -6,14 +6,14 @@ is acknowledged, or until the lock time of the group is over, after which anothe
 """
 
 from collections.abc import Collection, Mapping
-from uuid import UUID
 
 import msgspec
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.connection import ANSWER_TIME_LIMIT_MS, Connection
+from siltstone.kafka_client.connection import ANSWER_TIME_LIMIT_MS
 from siltstone.kafka_client.consuming import FETCH_BYTES_MAX, refuse_wrong_checksum, whole_batches
 from siltstone.kafka_client.failures import refuse_error
+from siltstone.kafka_client.heartbeats import JOINS, LEAVES, GroupHeartbeats
 from siltstone.kafka_client.offsets import refuse_partition_error
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.share_acknowledge import (
@@ -36,7 +36,6 @@ from siltstone.kafka_protocol.messages.share_group_heartbeat import (
 )
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 
-JOINS, LEAVES = 0, -1
 OPENS, CLOSES = 0, -1
 """Epochs of a session that is opened, and of one that is closed."""
 
@@ -68,20 +67,17 @@ class SharingMember:
 
     def __init__(self, cluster: Cluster, group_id: str, topic: str) -> None:
         self._cluster = cluster
-        self._group_id = group_id
-        self._topic = topic
-        self._member_id = str(UUID(int=cluster.rng.getrandbits(128), version=4))
-        self._topic_id = bytes(16)
-        self._epoch = JOINS
-        self._heartbeat_due_ms = 0.0
-        self._partitions: frozenset[int] = frozenset()
+        self._heartbeats = GroupHeartbeats(
+            cluster, group_id, topic, ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+        )
         self._sessions: dict[int, tuple[int, tuple[TopicPartition, ...]]] = {}
         self._acquired: dict[int, list[Acquired]] = {}
 
     def fetch(self, wait_ms: int, limit: int = RECORDS_AT_ONCE) -> list[Found]:
         """Acquires records, at most ``limit`` from each leader. What was fetched before has to be acknowledged."""
         self._beat_in_time()
-        keys = sorted(TopicPartition(self._topic, number) for number in self._partitions)
+        topic = self._heartbeats.topic
+        keys = sorted(TopicPartition(topic, number) for number in self._heartbeats.assigned)
         if not keys:
             self._cluster.clock.block_ms(wait_ms)
             return []
@@ -101,61 +97,42 @@ class SharingMember:
             if answer.error_code in _NO_SESSION:
                 self._sessions.pop(leader, None)
                 continue
-            refuse_error(answer.error_code, f"group {self._group_id}", answer.error_message)
+            refuse_error(answer.error_code, f"group {self._heartbeats.group_id}", answer.error_message)
             self._sessions[leader] = (epoch + 1, keys)
             for topic in answer.topics:
                 for each in topic.partitions:
                     if each.error_code != ErrorCode.INVALID_RECORD_STATE:  # the lock time was over
-                        key = TopicPartition(self._topic, each.index)
+                        key = TopicPartition(self._heartbeats.topic, each.index)
                         refuse_partition_error(self._cluster, each.error_code, key, 0)
 
     def leave(self) -> None:
         """Gives back what is not acknowledged, and leaves."""
-        if self._epoch == JOINS:
+        if self._heartbeats.epoch == JOINS:
             return
         for leader, (epoch, _) in list(self._sessions.items()):
             if epoch != OPENS:
                 self._acknowledged(leader, CLOSES, (), {})
         self._sessions.clear()
         self._acquired.clear()
-        self._call(LEAVES)
-        self._epoch = JOINS
+        self._heartbeats.send(LEAVES)
+        self._heartbeats.lose()
 
     # -- membership
 
     def _beat_in_time(self) -> None:
-        if self._epoch != JOINS and self._cluster.clock.monotonic_ms() < self._heartbeat_due_ms:
+        heartbeats = self._heartbeats
+        joins = heartbeats.epoch == JOINS
+        if not joins and not heartbeats.is_due:
             return
-        if self._epoch == JOINS:
-            (topic,) = self._cluster.learn([self._topic])
-            refuse_error(topic.error_code, f"topic {self._topic}")
-            self._topic_id = topic.topic_id
-        answer = self._call(self._epoch)
-        if answer.error_code in _LOST and self._epoch != JOINS:
-            self._epoch = JOINS
-            self._partitions = frozenset()
-            return
-        refuse_error(answer.error_code, f"group {self._group_id}", answer.error_message)
-        self._epoch = answer.member_epoch
-        self._heartbeat_due_ms = self._cluster.clock.monotonic_ms() + answer.heartbeat_interval_ms
-        if answer.assignment is not None:
-            rows = answer.assignment.topic_partitions
-            self._partitions = frozenset(
-                number for row in rows if row.topic_id == self._topic_id for number in row.partitions
-            )
-
-    def _call(self, epoch: int) -> ShareGroupHeartbeatResponse:
-        request = ShareGroupHeartbeatRequest(
-            group_id=self._group_id,
-            member_id=self._member_id,
-            member_epoch=epoch,
-            subscribed_topic_names=[self._topic] if epoch == JOINS else None,
+        if joins:
+            heartbeats.learn_topic()
+        answer = heartbeats.send(
+            heartbeats.epoch, subscribed_topic_names=[heartbeats.topic] if joins else None
         )
-        return self._coordinator().call(request, ShareGroupHeartbeatResponse)
-
-    def _coordinator(self) -> Connection:
-        (node_id,) = self._cluster.coordinators_of([self._group_id])
-        return self._cluster.broker(node_id)
+        if answer.error_code in _LOST and not joins:
+            heartbeats.lose()
+        else:
+            heartbeats.take(answer)
 
     # -- sessions
 
@@ -167,8 +144,8 @@ class SharingMember:
             epoch = OPENS  # a session that is opened again takes the place of the one before
         rows = [ShareFetchPartition(index=key.partition) for key in keys]
         request = ShareFetchRequest(
-            group_id=self._group_id,
-            member_id=self._member_id,
+            group_id=self._heartbeats.group_id,
+            member_id=self._heartbeats.member_id,
             share_session_epoch=epoch,
             max_wait_ms=wait_ms,
             min_bytes=1,
@@ -176,7 +153,9 @@ class SharingMember:
             max_records=limit,
             batch_size=limit,
             share_acquire_mode=RECORD_LIMIT,
-            topics=[ShareFetchTopic(topic_id=self._topic_id, partitions=rows)] if epoch == OPENS else [],
+            topics=[ShareFetchTopic(topic_id=self._heartbeats.topic_id, partitions=rows)]
+            if epoch == OPENS
+            else [],
         )
         answer = self._cluster.broker(leader).call(
             request, ShareFetchResponse, wait_ms + ANSWER_TIME_LIMIT_MS
@@ -184,12 +163,12 @@ class SharingMember:
         if answer.error_code in _NO_SESSION:
             self._sessions.pop(leader, None)
             return []
-        refuse_error(answer.error_code, f"group {self._group_id}", answer.error_message)
+        refuse_error(answer.error_code, f"group {self._heartbeats.group_id}", answer.error_message)
         self._sessions[leader] = (epoch + 1, keys)
         found: list[Found] = []
         for topic in answer.topics:
             for data in topic.partitions:
-                key = TopicPartition(self._topic, data.index)
+                key = TopicPartition(self._heartbeats.topic, data.index)
                 refuse_partition_error(self._cluster, data.error_code, key, 0)
                 found += self._taken(leader, key, data)
         return found
@@ -224,10 +203,10 @@ class SharingMember:
             AcknowledgePartition(index=index, acknowledgement_batches=of) for index, of in batches.items()
         ]
         request = ShareAcknowledgeRequest(
-            group_id=self._group_id,
-            member_id=self._member_id,
+            group_id=self._heartbeats.group_id,
+            member_id=self._heartbeats.member_id,
             share_session_epoch=epoch,
-            topics=[AcknowledgeTopic(topic_id=self._topic_id, partitions=rows)] if rows else [],
+            topics=[AcknowledgeTopic(topic_id=self._heartbeats.topic_id, partitions=rows)] if rows else [],
         )
         return self._cluster.broker(leader).call(request, ShareAcknowledgeResponse)
 

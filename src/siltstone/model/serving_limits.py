@@ -84,6 +84,14 @@ CONSUMER_HEARTBEAT_INTERVAL_MS = 5 * SECOND_MS
 """When a silent member of a group of KIP-848 is removed, and the interval at which members send heartbeats [Kafka:
 group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms]."""
 
+CONSUMER_SHORTEST_HEARTBEAT_INTERVAL_MS = 1 * SECOND_MS
+"""The interval of heartbeats of KIP-848 while a node has few members. A rebalance takes one to two intervals, because a
+member hears of it with its next heartbeat: with 5 s, as in Kafka, a group of 50 members takes 5 to 10 s."""
+
+CONSUMER_HEARTBEATS_PER_SECOND = 50
+"""The members of KIP-848 of a node send at most so many heartbeats a second for the sake of short intervals. That is
+a quarter of what 1,000 members send at the longest interval."""
+
 CONSUMER_ASSIGNMENT_INTERVAL_MS = 1 * SECOND_MS
 """How far apart the assignments of a group are: members that join at a time share one [Kafka:
 group.consumer.assignment.interval.ms]."""

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from siltstone.broker.group_configs import settings_of_group
 from siltstone.broker.groups.apis.consumer_describe import handle_consumer_group_describe
 from siltstone.broker.groups.apis.consumer_heartbeat import handle_consumer_group_heartbeat
 from siltstone.broker.groups.apis.delete_groups import handle_delete_groups
@@ -109,6 +110,8 @@ class GroupsWorld:
         self.topics = FakeTopics(flights=4, planes=2) if topics is None else topics
         self.clock = ManualClock()
         self._rng = random.Random(7)
+        self.configured: dict[str, bytes] = {}
+        """Group → what is configured for it, as it is stored."""
         self.groups = self._made()
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -119,7 +122,10 @@ class GroupsWorld:
     def _made(self) -> Groups:
         logs = LogsOfOneLife(self.logs)
         self._life = logs.life
-        return Groups(logs, self.topics, self.settings, self.clock, self._rng)
+        return Groups(
+            logs, self.topics, self.settings, self.clock, self._rng,
+            configured=lambda settings, group_id: settings_of_group(settings, self.configured.get(group_id)),
+        )  # fmt: skip
 
     @property
     def log(self) -> Any:

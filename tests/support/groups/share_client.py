@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from siltstone.broker.deliveries.progress import ShareProgress
-from siltstone.broker.share_configs import key_of_group, written_group_configs
+from siltstone.broker.group_configs import key_of_group, written_group_configs
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.messages.share_acknowledge import (
     AcknowledgementBatch,

@@ -15,15 +15,15 @@ import msgspec
 
 from siltstone.broker.apis.config_resources import ResourceType, check_group_name, no_such_resource, topic_of
 from siltstone.broker.error_codes import error_code, error_message
-from siltstone.broker.parts import BrokerParts
-from siltstone.broker.request import RequestContext
-from siltstone.broker.share_configs import (
+from siltstone.broker.group_configs import (
     InvalidGroupConfig,
     check_config,
     key_of_group,
     stored_configs,
     written_group_configs,
 )
+from siltstone.broker.parts import BrokerParts
+from siltstone.broker.request import RequestContext
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.messages import alter_configs as whole
 from siltstone.kafka_protocol.messages import incremental_alter_configs as incremental

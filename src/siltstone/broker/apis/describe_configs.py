@@ -1,8 +1,8 @@
-"""DescribeConfigs: the configuration of topics and of this broker, and where each value comes from (item 22). Of
-a group, only what is set for it is described."""
+"""DescribeConfigs: the configuration of topics, of groups and of this broker, and where each value comes from (item
+22)."""
 
 from siltstone.broker.apis.broker_entries import BrokerEntry, broker_entries
-from siltstone.broker.apis.config_entries import ConfigSource, TopicEntry, topic_entries
+from siltstone.broker.apis.config_entries import GroupEntry, TopicEntry, group_entries, topic_entries
 from siltstone.broker.apis.config_resources import (
     ResourceType,
     check_broker_name,
@@ -11,9 +11,9 @@ from siltstone.broker.apis.config_resources import (
     topic_of,
 )
 from siltstone.broker.error_codes import error_code, error_message
+from siltstone.broker.group_configs import key_of_group, stored_configs
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext
-from siltstone.broker.share_configs import key_of_group, stored_configs
 from siltstone.kafka_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -24,6 +24,7 @@ from siltstone.kafka_protocol.messages.describe_configs import (
 )
 from siltstone.model.errors import SiltstoneError
 from siltstone.runtime.turns import in_turns
+from siltstone.topic_configs.values import ConfigType
 
 
 async def handle_describe_configs(
@@ -83,10 +84,7 @@ def _configs(
     if resource.resource_type == ResourceType.GROUP:
         check_group_name(resource.resource_name)
         stored = stored_configs(parts.metadata.image.keys.get(key_of_group(resource.resource_name)))
-        return [
-            DescribeConfigsResourceResult(name=name, value=value, config_source=ConfigSource.GROUP)
-            for name, value in sorted(stored.items())
-        ]
+        return [_of_group(entry, request) for entry in group_entries(stored, parts.groups.settings)]
     raise no_such_resource(resource.resource_type)
 
 
@@ -101,6 +99,21 @@ def _of_topic(entry: TopicEntry, request: DescribeConfigsRequest) -> DescribeCon
         config_source=entry.source,
         synonyms=synonyms if request.include_synonyms else [],
         config_type=entry.row.kind,
+        documentation=entry.row.documentation if request.include_documentation else None,
+    )
+
+
+def _of_group(entry: GroupEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = [
+        DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+        for synonym in entry.synonyms
+    ]
+    return DescribeConfigsResourceResult(
+        name=entry.row.name,
+        value=entry.synonyms[0].value,
+        config_source=entry.synonyms[0].source,
+        synonyms=synonyms if request.include_synonyms else [],
+        config_type=ConfigType.INT if entry.row.is_number else ConfigType.STRING,
         documentation=entry.row.documentation if request.include_documentation else None,
     )
 

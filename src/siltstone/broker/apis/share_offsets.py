@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
+from siltstone.broker.deliveries.progress import DeliveryState
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.groups.known_groups import KnownGroup
 from siltstone.broker.groups.offsets_log.share_records import SharedTopic, SharedTopics
@@ -90,11 +91,17 @@ async def handle_describe_share_group_offsets(
         if _is_of_node(context):
             return await _described(parts, asked.group_id, asked.topics or (), is_of_node=True)
         group = await _look(parts, asked.group_id, empty=False)
-        if isinstance(group, ErrorCode):
+        if (
+            group is ErrorCode.GROUP_ID_NOT_FOUND
+        ):  # it has begun nowhere, which is no error [Kafka 4.3.1: asked]
+            shared: SharedTopics = {}
+        elif isinstance(group, ErrorCode):
             return DescribeShareGroupOffsetsResponseGroup(
-                group_id=asked.group_id, error_code=group, error_message=f"Group {asked.group_id} not found."
+                group_id=asked.group_id, error_code=group, error_message=group.name
             )
-        topics = _all_of(group.shared) if asked.topics is None else asked.topics
+        else:
+            shared = group.shared
+        topics = _all_of(shared) if asked.topics is None else asked.topics
         return await _described(parts, asked.group_id, topics, is_of_node=False)
 
     return DescribeShareGroupOffsetsResponse(groups=await side_by_side(row, request.groups))
@@ -153,6 +160,11 @@ async def _described_partition(
         start_offset=progress.start_offset,
         leader_epoch=partition.leader_epoch,
         lag=max(0, partition.high_watermark - progress.start_offset - progress.completed),
+        acquired=progress.count_of(DeliveryState.ACQUIRED),
+        available=progress.count_of(DeliveryState.AVAILABLE),
+        acknowledged=progress.count_of(DeliveryState.ACKNOWLEDGED),
+        archived=progress.count_of(DeliveryState.ARCHIVED),
+        deliveries_max=progress.deliveries_max,
     )
 
 

@@ -88,6 +88,11 @@ class ShareProgress(msgspec.Struct, frozen=True):
         return self.count_of(DeliveryState.AVAILABLE, DeliveryState.ACQUIRED)
 
     @property
+    def deliveries_max(self) -> int:
+        """The most deliveries that a record has had which is not done with; 0 if none is in flight."""
+        return max((span.count for span in self.spans if not span.state.is_final), default=0)
+
+    @property
     def completed(self) -> int:
         """How many offsets behind the start offset are done with."""
         return self.count_of(DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)

@@ -65,11 +65,13 @@ class Groups:
         rng: Random,
         *,
         keeping_topics_of: Callable[[str], Collection[str]] = lambda _: (),
+        configured: Callable[[GroupSettings, str], GroupSettings] = lambda settings, _: settings,
         progress: GroupProgressPort | None = None,
         leaders: GroupLeaders | None = None,
     ) -> None:
         """``keeping_topics_of``: group id → the names of the topics that keep their records for that group.
-        ``progress`` has to agree before offsets move back or are deleted. ``leaders``: which node coordinates which
+        ``configured``: the settings of the node and a group id → the settings of that group. ``progress`` has to agree
+        before offsets move back or are deleted. ``leaders``: which node coordinates which
         groups; without them, this node coordinates every group."""
         self._leaders = leaders or NodeLeader()
         self._given_up: set[int] = set()
@@ -79,7 +81,7 @@ class Groups:
         self._logs = logs
         self._rng = rng
         self._environment = GroupEnvironment(
-            settings, clock, TimerHeap(clock), GroupMemory(settings), topics, keeping_topics_of
+            settings, clock, TimerHeap(clock), GroupMemory(settings), topics, keeping_topics_of, configured
         )
         self._coordinators: dict[int, GroupCoordinator] = {}
         self._partition_count: int | None = None
@@ -204,6 +206,14 @@ class Groups:
             taken = coordinator.look_at_all(_itself)
             found += [] if isinstance(taken, ErrorCode) else taken
         return found
+
+    def settings_of(self, group_id: str) -> GroupSettings:
+        return self._environment.settings_of(group_id)
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """Returns the interval of heartbeats that is in the answers to members of a group of KIP-848 now. Nearly every
+        timer is the session of a member."""
+        return self.settings_of(group_id).heartbeat_interval_ms(len(self._environment.timers))
 
     def new_member_id(self, prefix: str) -> str:
         """``prefix`` is the client's id, or a static member's instance id. A long prefix is cut, so that the member

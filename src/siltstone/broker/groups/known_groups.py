@@ -105,9 +105,14 @@ def _none(_: str) -> Collection[str]:
     return ()
 
 
+def _of_node(settings: GroupSettings, _: str) -> GroupSettings:
+    return settings
+
+
 class GroupEnvironment(msgspec.Struct, frozen=True):
     """Shared by all coordinators of a node. ``topics``: the existing topics. ``keeping_topics_of``: group id → the
-    names of the topics that keep their records for that group."""
+    names of the topics that keep their records for that group. ``configured``: the settings of the node and a group id
+    → the settings of that group."""
 
     settings: GroupSettings
     clock: Clock
@@ -115,6 +120,10 @@ class GroupEnvironment(msgspec.Struct, frozen=True):
     memory: GroupMemory
     topics: KnownTopics
     keeping_topics_of: Callable[[str], Collection[str]] = _none
+    configured: Callable[[GroupSettings, str], GroupSettings] = _of_node
+
+    def settings_of(self, group_id: str) -> GroupSettings:
+        return self.configured(self.settings, group_id)
 
 
 # -- one group -------------------------------------------------------------------------------------------
@@ -304,7 +313,7 @@ class KnownGroups:
         if known is None:
             known = KnownGroup(Group(group_id))
         environment = self._environment
-        now_ms, settings = environment.clock.now_ms(), environment.settings
+        now_ms, settings = environment.clock.now_ms(), environment.settings_of(group_id)
         decision = decide_of_any_kind(known.group, request, ticket, now_ms, settings, environment.topics)
         records = [encode_record(record) for record in decision.records]
         is_one = not (isinstance(known.group, Group) and isinstance(decision.group, Group))
@@ -417,7 +426,7 @@ class KnownGroups:
     # -- timers ------------------------------------------------------------------------------------------
 
     def _begin_sessions(self, group: AnyGroup) -> None:
-        for timer, delay_ms in timers_of(group, self._environment.settings):
+        for timer, delay_ms in timers_of(group, self._environment.settings_of(group.group_id)):
             self._set_timer(group.group_id, timer, delay_ms)
 
     def _set_timer(self, group_id: str, timer: GroupTimer, delay_ms: int) -> None:

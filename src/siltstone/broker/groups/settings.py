@@ -38,6 +38,9 @@ class GroupSettings(msgspec.Struct, frozen=True):
     new_member_join_timeout_ms: int = serving_limits.GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS
     group_consumer_session_timeout_ms: int = serving_limits.CONSUMER_SESSION_TIMEOUT_MS
     group_consumer_heartbeat_interval_ms: int = serving_limits.CONSUMER_HEARTBEAT_INTERVAL_MS
+    group_consumer_shortest_heartbeat_interval_ms: int = (
+        serving_limits.CONSUMER_SHORTEST_HEARTBEAT_INTERVAL_MS
+    )
     group_consumer_assignment_interval_ms: int = serving_limits.CONSUMER_ASSIGNMENT_INTERVAL_MS
     group_consumer_regex_refresh_interval_ms: int = serving_limits.CONSUMER_REGEX_REFRESH_INTERVAL_MS
     group_consumer_max_size: int = serving_limits.GROUP_MEMBERS_MAX
@@ -85,3 +88,10 @@ class GroupSettings(msgspec.Struct, frozen=True):
             MigrationPolicy.BIDIRECTIONAL,
             MigrationPolicy.DOWNGRADE,
         }
+
+    def heartbeat_interval_ms(self, members: int) -> int:
+        """Returns the interval of heartbeats of groups of KIP-848. The fewer ``members`` this node has, the shorter it
+        is, and the sooner a member hears what it has to give back or gets."""
+        share_ms = members * limits.SECOND_MS // serving_limits.CONSUMER_HEARTBEATS_PER_SECOND
+        wanted_ms = max(self.group_consumer_shortest_heartbeat_interval_ms, share_ms)
+        return min(self.group_consumer_heartbeat_interval_ms, wanted_ms)

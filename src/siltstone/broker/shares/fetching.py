@@ -13,9 +13,9 @@ from siltstone.broker.deliveries.steps import AcquiredRange, Acquisition, FoundO
 from siltstone.broker.error_codes import error_code
 from siltstone.broker.fetching.damaged_reads import DamagedReads
 from siltstone.broker.fetching.wanted import WantedPartition
+from siltstone.broker.group_configs import ShareConfig
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.partitions import Partitions
-from siltstone.broker.share_configs import ShareConfig
 from siltstone.broker.shares.shares import ShareKey, Shares
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.batch_header import read_batch_header

@@ -16,13 +16,13 @@ import msgspec
 
 from siltstone.broker.deliveries.progress import DeliveryState, ShareProgress
 from siltstone.broker.deliveries.steps import AcknowledgeType, expire, release_all, start_at
+from siltstone.broker.group_configs import EARLIEST, ShareConfig, duration_ms, key_of_group, share_config
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.groups.timers import TimerHeap
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.partitions.share_progress import KnownShare
 from siltstone.broker.partitions.time_lookup import offset_for_time
-from siltstone.broker.share_configs import EARLIEST, ShareConfig, duration_ms, key_of_group, share_config
 from siltstone.broker.shares.sessions import MemberKey, ShareSessions
 from siltstone.broker.topics.registry import Topic
 from siltstone.metadata.service import MetadataService

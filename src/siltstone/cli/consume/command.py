@@ -4,8 +4,9 @@ import click
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.completion import complete_groups, complete_topics
-from siltstone.cli.consume.consuming import ConsumeSettings, GroupConsuming
+from siltstone.cli.consume.consuming import GroupConsuming
 from siltstone.cli.consume.held_signals import HeldSignals
+from siltstone.cli.consume.run import ConsumeParts, ConsumeRun, ConsumeSettings
 from siltstone.cli.consume.sharing import ShareConsuming
 from siltstone.cli.failures import INTERRUPTED, Failure
 from siltstone.cli.output import remark_at_a_terminal, remarks
@@ -100,8 +101,12 @@ def consume(
     with signals.installed(), choice.open() as cluster:
         find_topic(cluster, topic)
         try:
-            read = ShareConsuming if protocol == SHARE else GroupConsuming
-            consuming = read(cluster, settings, write, signals, _remark)
+            read: type[ConsumeRun] = ShareConsuming if protocol == SHARE else GroupConsuming
+            consuming = read(
+                ConsumeParts(
+                    cluster=cluster, settings=settings, write=write, signals=signals, on_remark=_remark
+                )
+            )
             consuming.run()
             if not consuming.records_read:
                 remark_at_a_terminal(f"Group {group_id} has read {topic} to its end: there is nothing new.")

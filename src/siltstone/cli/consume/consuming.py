@@ -5,16 +5,13 @@ the end. So a record is committed only after it was printed. A record can be pri
 because the group had lost this member, or if the process is killed before it commits.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 
-import msgspec
-
-from siltstone.cli.consume.held_signals import HeldSignals
-from siltstone.cli.tail.filters import Matches, told_apart
-from siltstone.cli.tail.formats import Writer
-from siltstone.cli.tail.sink import GATHERED_BYTES, Sink
-from siltstone.kafka_client.cluster import Cluster, TopicPartition
+from siltstone.cli.consume.run import ConsumeParts, ConsumeRun
+from siltstone.cli.tail.filters import told_apart
+from siltstone.cli.tail.sink import GATHERED_BYTES
+from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.consuming import Fetcher
 from siltstone.kafka_client.coordinated_member import CoordinatedMember
 from siltstone.kafka_client.following import FETCH_WAIT_MS, BrokerOutage
@@ -27,40 +24,15 @@ COMMIT_INTERVAL_MS = 1_000
 """What may be printed twice after a kill; Kafka's clients commit every 5 s."""
 
 
-class ConsumeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``from_beginning``: where to begin in partitions for which the group has committed no offset; False: at their
-    ends. ``limit``: records to print; None for all. ``matches``: those to print; the others are committed with them.
-    ``is_coordinated``: the coordinator assigns the partitions (KIP-848)."""
+class GroupConsuming(ConsumeRun):
+    """Reads as a member of a consumer group of either protocol."""
 
-    topic: str
-    group_id: str
-    from_beginning: bool
-    until_end: bool
-    limit: int | None
-    matches: Matches | None = None
-    is_coordinated: bool = False
-
-
-class GroupConsuming:
-    """``run`` returns when the limit or the end is reached, and raises KeyboardInterrupt after a signal, when all that
-    was printed is committed."""
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        settings: ConsumeSettings,
-        write: Writer,
-        signals: HeldSignals,
-        on_remark: Callable[[str], None],
-    ) -> None:
-        self._cluster = cluster
-        self._settings = settings
-        self._write = write
-        self._signals = signals
-        self._on_remark = on_remark
-        join = CoordinatedMember if settings.is_coordinated else GroupMember
-        self._member: CoordinatedMember | GroupMember = join(cluster, settings.group_id, settings.topic)
-        self._sink = Sink()
+    def __init__(self, parts: ConsumeParts) -> None:
+        super().__init__(parts)
+        join = CoordinatedMember if self._settings.is_coordinated else GroupMember
+        self._member: CoordinatedMember | GroupMember = join(
+            self._cluster, self._settings.group_id, self._settings.topic
+        )
         self._lines: list[bytes] = []
         self._lines_bytes = 0
         self._gathered: dict[TopicPartition, int] = {}
@@ -68,37 +40,25 @@ class GroupConsuming:
         self._next: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._fetcher: Fetcher | None = None
-        self._left = settings.limit
-        self.records_read = 0
-        """The number of records that were read, shown or not."""
         self._committed_ms = 0.0
 
-    def run(self) -> None:
-        """Raises KeyboardInterrupt, ReaderGone, RecordsDamaged, KafkaRefusal, and Unavailable after a minute without
-        the broker."""
+    def _read(self) -> None:
         try:
-            self._read()
+            self._read_to_the_end()
             self._print()
-        except KeyboardInterrupt:
-            self._cluster.reconnect()  # a request may have been interrupted before its answer
-            raise
         except SiltstoneError:
             self._print()
             raise
-        finally:
-            self._finish()
 
-    def _finish(self) -> None:
-        with self._signals.held():
-            self._commit()
-            try:
-                self._member.leave()
-            except SiltstoneError:
-                return  # its session ends by itself
+    def _settle(self) -> None:
+        self._commit()
+
+    def _leave(self) -> None:
+        self._member.leave()
 
     # -- reading
 
-    def _read(self) -> None:
+    def _read_to_the_end(self) -> None:
         outage = BrokerOutage(self._cluster, self._on_remark)
         while not self._is_done():
             with outage.survived():

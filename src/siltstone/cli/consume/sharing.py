@@ -5,54 +5,31 @@ released, so another member gets it at once. A record can be printed twice only 
 two, or if its lock time was over.
 """
 
-from collections.abc import Callable
-
-from siltstone.cli.consume.consuming import ConsumeSettings
-from siltstone.cli.consume.held_signals import HeldSignals
+from siltstone.cli.consume.run import ConsumeParts, ConsumeRun
 from siltstone.cli.tail.filters import told_apart
-from siltstone.cli.tail.formats import Writer
-from siltstone.cli.tail.sink import Sink
-from siltstone.kafka_client.cluster import Cluster, TopicPartition
+from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.following import FETCH_WAIT_MS, BrokerOutage
 from siltstone.kafka_client.share_member import RECORDS_AT_ONCE, Found, SharingMember
-from siltstone.model.errors import SiltstoneError
 
 
-class ShareConsuming:
-    """``run`` returns when the limit is reached, and raises KeyboardInterrupt after a signal, when all that was printed
-    is accepted."""
+class ShareConsuming(ConsumeRun):
+    """Reads as a member of a share group."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        settings: ConsumeSettings,
-        write: Writer,
-        signals: HeldSignals,
-        on_remark: Callable[[str], None],
-    ) -> None:
-        self._cluster = cluster
-        self._settings = settings
-        self._write = write
-        self._signals = signals
-        self._on_remark = on_remark
-        self._member = SharingMember(cluster, settings.group_id, settings.topic)
-        self._sink = Sink()
-        self._left = settings.limit
-        self.records_read = 0
-        """The number of records that were read, shown or not."""
+    def __init__(self, parts: ConsumeParts) -> None:
+        super().__init__(parts)
+        self._member = SharingMember(self._cluster, self._settings.group_id, self._settings.topic)
 
-    def run(self) -> None:
-        """Raises KeyboardInterrupt, ReaderGone, KafkaRefusal, and Unavailable after a minute without the broker."""
-        try:
-            outage = BrokerOutage(self._cluster, self._on_remark)
-            while self._left != 0:
-                with outage.survived():
-                    self._print(self._member.fetch(FETCH_WAIT_MS, self._at_once()))
-        except KeyboardInterrupt:
-            self._cluster.reconnect()  # a request may have been interrupted before its answer
-            raise
-        finally:
-            self._finish()
+    def _read(self) -> None:
+        outage = BrokerOutage(self._cluster, self._on_remark)
+        while self._left != 0:
+            with outage.survived():
+                self._print(self._member.fetch(FETCH_WAIT_MS, self._at_once()))
+
+    def _settle(self) -> None:
+        """What was printed is accepted already."""
+
+    def _leave(self) -> None:
+        self._member.leave()
 
     def _at_once(self) -> int:
         return RECORDS_AT_ONCE if self._left is None else min(self._left, RECORDS_AT_ONCE)
@@ -77,10 +54,3 @@ class ShareConsuming:
             self._sink.flush()
             self.records_read += sum(map(len, printed.values()))
             self._member.acknowledge(printed)
-
-    def _finish(self) -> None:
-        with self._signals.held():
-            try:
-                self._member.leave()
-            except SiltstoneError:
-                return  # its sessions end with the connection, and what it holds is available again

@@ -19,17 +19,19 @@ from siltstone.cli.output import facts, print_json, results, table
 from siltstone.cli.words import cell, count_words, counted, seconds_words
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.groups import GroupSummary, ListedMember, find_group
-from siltstone.kafka_client.share_groups import SHARE, offsets_of_groups
+from siltstone.kafka_client.share_groups import SHARE, InFlight, in_flight_of_groups, offsets_of_groups
 from siltstone.runtime.clock import SystemClock
 
 PROTOCOL_WORDS = {"consumer": "consumer (KIP-848)", SHARE: "share (KIP-932)"}
 
 
 class GroupPartition(msgspec.Struct, frozen=True):
-    """``member``: the member to which the partition is assigned now; None for no member."""
+    """``member``: the member to which the partition is assigned now; None for no member. ``in_flight``: what a share
+    group has there, if the broker reports that."""
 
     where: PartitionLag
     member: ListedMember | None
+    in_flight: InFlight | None = None
 
 
 @click.command()
@@ -45,10 +47,14 @@ class GroupPartition(msgspec.Struct, frozen=True):
 def describe(choice: ClusterChoice, group_id: str, rate_seconds: float | None, as_json: bool) -> None:
     """Show the members, the committed offsets and the lag of a group.
 
-    The lag is the number of offsets from the committed offset to the end of the partition; of a share group, from its
-    start offset. Partitions of the group's
-    topics that it has never committed are listed without a lag, and counted if they have had records. Consumers commit
-    every few seconds: give --rate 10 seconds or more.
+    The lag is the number of offsets from the committed offset to the end of the partition. In a share group it begins
+    at the start offset, and records that are done with do not count. Partitions of the group's topics that it has never
+    committed are listed without a lag, and counted if they have had records. Consumers commit every few seconds: give
+    --rate 10 seconds or more.
+
+    Of a share group, it shows the records behind the start offset that members hold (acquired), that will be delivered
+    again, and that are done with although earlier ones are not: accepted, or archived. The deliveries are those of the
+    record that was delivered most often.
     """
     with choice.open() as cluster:
         group = find_group(cluster, group_id)
@@ -68,7 +74,8 @@ def describe(choice: ClusterChoice, group_id: str, rate_seconds: float | None, a
         return
     results().print(_facts(group, rows, coordinator, rate))
     if rows:
-        results().print("", _partitions_table(rows), sep="\n")
+        shown = _shared_table(rows) if group.protocol == SHARE else _partitions_table(rows)
+        results().print("", shown, sep="\n")
     if group.protocol == SHARE and group.members:
         results().print("", _sharing_table(group.members), sep="\n")
     if idle := [member for member in group.members or () if not member.partitions]:
@@ -81,12 +88,17 @@ def _rows(cluster: Cluster, group: GroupSummary) -> list[GroupPartition]:
     readers = {key: member for member in group.members or () for key in member.partitions}
     if group.protocol == SHARE:  # a partition has several members
         readers = dict.fromkeys(readers)
+    in_flight = in_flight_of_groups(cluster, [group]).get(group.group_id, {})
     topics = {key.topic for key in committed}
     keys = sorted(committed.keys() | readers.keys() | partitions_of_topics(cluster, topics))
     ends = end_offsets(cluster, keys)
-    return [
-        GroupPartition(PartitionLag(key, committed.get(key), ends.get(key)), readers.get(key)) for key in keys
-    ]
+    rows: list[GroupPartition] = []
+    for key in keys:
+        there = in_flight.get(key)
+        completed = 0 if there is None else there.completed
+        lag = PartitionLag(key, committed.get(key), ends.get(key), completed)
+        rows.append(GroupPartition(lag, readers.get(key), there))
+    return rows
 
 
 def _facts(
@@ -149,6 +161,23 @@ def _partitions_table(rows: Sequence[GroupPartition]) -> RenderableType:
     return shown
 
 
+def _shared_table(rows: Sequence[GroupPartition]) -> RenderableType:
+    counts = ("acquired", "again", "accepted", "archived", "deliveries")
+    shown = table("topic", ">partition", ">start", ">end", ">lag", *(f">{name}" for name in counts))
+    for row in rows:
+        where, there = row.where, row.in_flight
+        numbers = [None] * len(counts) if there is None else msgspec.structs.astuple(there)
+        shown.add_row(
+            cell(where.key.topic),
+            str(where.key.partition),
+            _number(where.committed),
+            "deleted" if where.end_offset is None else count_words(where.end_offset),
+            _number(where.lag),
+            *map(_number, numbers),
+        )
+    return shown
+
+
 def _number(number: int | None) -> str:
     return "-" if number is None else count_words(number)
 
@@ -188,6 +217,7 @@ def _as_json(
                 "end_offset": row.where.end_offset,
                 "lag": row.where.lag,
                 "member": row.member.member_id if row.member else None,
+                **({} if row.in_flight is None else {"in_flight": row.in_flight}),
             }
             for row in rows
         ],

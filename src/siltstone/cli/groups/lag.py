@@ -1,6 +1,7 @@
 """The lag of a consumer group: per partition, and the sum."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -11,17 +12,18 @@ from siltstone.kafka_client.offsets import LATEST, offsets_at
 
 class PartitionLag(msgspec.Struct, frozen=True):
     """``committed`` None: the group has committed no offset; ``end_offset`` None: the partition does not exist any
-    more."""
+    more. ``completed``: the records behind ``committed`` with which a share group is done."""
 
     key: TopicPartition
     committed: int | None
     end_offset: int | None
+    completed: int = 0
 
     @property
     def lag(self) -> int | None:
         if self.committed is None or self.end_offset is None:
             return None
-        return max(0, self.end_offset - self.committed)
+        return max(0, self.end_offset - self.committed - self.completed)
 
     @property
     def is_without_commit(self) -> bool:
@@ -104,6 +106,12 @@ def _known(cluster: Cluster, wanted: set[TopicPartition]) -> set[TopicPartition]
     return wanted & partitions_of_topics(cluster, {key.topic for key in wanted})
 
 
-def total_lag(committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
-    rows = (PartitionLag(key, offset, ends.get(key)) for key, offset in committed.items())
+def total_lag(
+    committed: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    completed: Mapping[TopicPartition, int] = MappingProxyType({}),
+) -> int:
+    rows = (
+        PartitionLag(key, offset, ends.get(key), completed.get(key, 0)) for key, offset in committed.items()
+    )
     return sum(row.lag or 0 for row in rows)

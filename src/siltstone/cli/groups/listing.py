@@ -10,7 +10,7 @@ from siltstone.cli.output import table
 from siltstone.cli.words import cell, count_words
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.groups import GroupSummary, all_groups
-from siltstone.kafka_client.share_groups import offsets_of_groups
+from siltstone.kafka_client.share_groups import in_flight_of_groups, offsets_of_groups
 
 
 class GroupRow(msgspec.Struct, frozen=True):
@@ -36,7 +36,14 @@ def group_rows(cluster: Cluster) -> list[GroupRow]:
     for key in there:
         by_topic.setdefault(key.topic, []).append(key)
     ends = end_offsets(cluster, committed_keys | there)
-    return [_row(group, committed[group.group_id], by_topic, ends) for group in groups]
+    completed = {
+        group_id: {key: each.completed for key, each in theirs.items()}
+        for group_id, theirs in in_flight_of_groups(cluster, groups).items()
+    }
+    return [
+        _row(group, committed[group.group_id], by_topic, ends, completed.get(group.group_id, {}))
+        for group in groups
+    ]
 
 
 def _topics_read(group: GroupSummary) -> set[str]:
@@ -49,6 +56,7 @@ def _row(
     committed: Mapping[TopicPartition, int],
     by_topic: Mapping[str, Sequence[TopicPartition]],
     ends: Mapping[TopicPartition, int],
+    completed: Mapping[TopicPartition, int],
 ) -> GroupRow:
     topics = sorted({key.topic for key in committed} | _topics_read(group))
     return GroupRow(
@@ -56,7 +64,7 @@ def _row(
         state=group.state,
         members=None if group.members is None else len(group.members),
         topics=topics,
-        lag=total_lag(committed, ends),
+        lag=total_lag(committed, ends, completed),
         partitions_without_commit=sum(
             without_commit(committed, by_topic.get(topic, ()), ends) for topic in topics
         ),

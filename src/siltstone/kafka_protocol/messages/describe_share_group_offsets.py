@@ -6,7 +6,17 @@ Written by tools/kafka-messages.
 from typing import Annotated, ClassVar
 
 from siltstone.kafka_protocol.api_key import ApiKey
-from siltstone.kafka_protocol.notation import NO_UUID, Int16, Int32, Int64, Message, Structure, Uuid, Versions
+from siltstone.kafka_protocol.notation import (
+    NO_UUID,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    Structure,
+    Tag,
+    Uuid,
+    Versions,
+)
 
 
 class DescribeShareGroupOffsetsRequestTopic(Structure, frozen=True, kw_only=True):
@@ -34,6 +44,11 @@ class DescribeShareGroupOffsetsResponsePartition(Structure, frozen=True, kw_only
     lag: Annotated[Int64, Versions(1)] = -1
     error_code: Int16 = 0
     error_message: str | None = None
+    acquired: Annotated[Int64, Tag(10000)] = -1
+    available: Annotated[Int64, Tag(10001)] = -1
+    acknowledged: Annotated[Int64, Tag(10002)] = -1
+    archived: Annotated[Int64, Tag(10003)] = -1
+    deliveries_max: Annotated[Int64, Tag(10004)] = -1
 
 
 class DescribeShareGroupOffsetsResponseTopic(Structure, frozen=True, kw_only=True):

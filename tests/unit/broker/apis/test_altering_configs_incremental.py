@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from siltstone.broker.group_configs import key_of_group, stored_configs
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.incremental_alter_configs import (
@@ -180,3 +181,23 @@ async def test_a_resource_named_twice_is_altered_by_neither(world) -> None:
     responses = (await world.answer(altering(one, one))).responses
     assert [response.error_code for response in responses] == [ErrorCode.INVALID_REQUEST] * 2
     assert world.parts.topics.by_name("t").metadata.configs == {}
+
+
+@scenario(in_admin_world)
+async def test_ng22_a_group_takes_what_kafka_would_take(world) -> None:
+    def asked(value: str | None, name: str = "consumer.session.timeout.ms", how: int = SET):
+        return altering(resource("workers", (name, how, value), kind=32))
+
+    async def code_of(request) -> int:
+        (row,) = (await world.answer(request)).responses
+        return row.error_code
+
+    key = key_of_group("workers")
+    for value in ("70000", "44999", "-1", "x"):
+        assert await code_of(asked(value)) == ErrorCode.INVALID_CONFIG
+    assert await code_of(asked("1", "consumer.heartbeat.interval.ms", APPEND)) == ErrorCode.INVALID_CONFIG
+    assert key not in world.parts.metadata.image.keys
+    assert await code_of(asked("60000")) == 0
+    assert stored_configs(world.parts.metadata.image.keys[key]) == {"consumer.session.timeout.ms": "60000"}
+    assert await code_of(asked(None, how=DELETE)) == 0
+    assert stored_configs(world.parts.metadata.image.keys[key]) == {}

@@ -1,10 +1,11 @@
 import pytest
 
+from siltstone.broker.group_configs import key_of_group, written_group_configs
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from siltstone.metadata.commands import AlterTopicConfigs
+from siltstone.metadata.commands import AlterTopicConfigs, PutKey
 from siltstone.topic_configs.rows import TABLE
 from support.broker.admin_world import NODE_ID, connection_at, in_admin_world
 from support.scenarios import scenario
@@ -169,8 +170,32 @@ async def test_item_22_what_has_no_configuration_here(world, kind, name, code, f
 
 
 @scenario(in_admin_world)
-async def test_groups_are_described_and_have_no_configurations(world) -> None:
-    """Kafka 4 describes those of the new group protocol, which this broker does not offer."""
-    assert await described(world, describing(GROUP, "any group")) == {}
+async def test_ng22_a_group_has_the_values_of_the_node_and_its_own(world) -> None:
+    """The names, values and sources of Apache Kafka 4.3.1, but for what it has for streams groups."""
+    configs = await described(world, describing(GROUP, "any group", include_synonyms=True))
+    assert {name: config.value for name, config in configs.items()} == {
+        "consumer.assignment.interval.ms": "1000",
+        "consumer.heartbeat.interval.ms": "5000",
+        "consumer.session.timeout.ms": "45000",
+        "share.auto.offset.reset": "latest",
+        "share.delivery.count.limit": "5",
+        "share.heartbeat.interval.ms": "5000",
+        "share.isolation.level": "read_uncommitted",
+        "share.partition.max.record.locks": "2000",
+        "share.record.lock.duration.ms": "30000",
+        "share.session.timeout.ms": "45000",
+    }
+    assert {(config.config_source, config.read_only) for config in configs.values()} == {(5, False)}
+    stored = written_group_configs({"consumer.session.timeout.ms": "60000"})
+    await world.parts.metadata.execute(PutKey(key_of_group("any group"), stored, overwrite=True))
+    configs = await described(world, describing(GROUP, "any group", include_synonyms=True))
+    own = configs["consumer.session.timeout.ms"]
+    assert (own.value, own.config_source, own.config_type) == ("60000", 8, 3)
+    assert [(each.name, each.value, each.source) for each in own.synonyms] == [
+        ("consumer.session.timeout.ms", "60000", 8),
+        ("group.consumer.session.timeout.ms", "45000", 5),
+    ]
+    (named,) = configs["share.auto.offset.reset"].synonyms
+    assert (named.name, named.value, named.source) == ("share.auto.offset.reset", "latest", 5)
     (refused,) = (await world.answer(describing(GROUP, ""))).results
     assert refused.error_code == ErrorCode.INVALID_REQUEST

@@ -48,6 +48,8 @@ async def test_sh17_a_moved_partition_has_the_group_with_it(cluster) -> None:
     assert await member.acknowledge((7, 7, [ACCEPT])) == NOT_LEADER
     assert member.told.topics[0].partitions[0].current_leader.leader_id == 1
     there = ShareClient(cluster.nodes[1], topic)
+    await there.fetch(share_session_epoch=member.epoch)
+    assert there.told.error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
     assert await there.fetch() == [(5, 5, 1), (6, 6, 2), (7, 9, 1)]
 
 

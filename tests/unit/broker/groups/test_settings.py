@@ -20,6 +20,16 @@ def test_defaults_are_kafkas(name: str, value: int) -> None:
     assert getattr(GroupSettings(), name) == value
 
 
+@pytest.mark.parametrize(
+    ("members", "interval_ms"), [(1, 1_000), (50, 1_000), (51, 1_020), (249, 4_980), (10_000, 5_000)]
+)
+def test_the_interval_of_heartbeats_follows_from_the_members(members: int, interval_ms: int) -> None:
+    assert GroupSettings().heartbeat_interval_ms(members) == interval_ms
+    assert GroupSettings(group_consumer_heartbeat_interval_ms=500).heartbeat_interval_ms(members) == 500
+    steady = GroupSettings(group_consumer_shortest_heartbeat_interval_ms=5_000)
+    assert steady.heartbeat_interval_ms(members) == 5_000
+
+
 def test_retention_in_milliseconds() -> None:
     assert GroupSettings(offsets_retention_minutes=2).offsets_retention_ms == 120_000
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from siltstone.broker.deliveries.progress import ShareProgress
 from siltstone.broker.partitions.partition import Partition
 from siltstone.kafka_protocol.batch_header import read_batch_header
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -19,6 +20,7 @@ from siltstone.object_store.buckets import Buckets
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.tasks import source_bytes as stores
 from support.broker.broker_world import BrokerWorld, in_broker_world
+from support.groups.share_client import ACCEPT, GAP, RELEASE, ShareClient, progress_of, shared_topic
 from support.kafka.kafka_requests import NOW_MS, list_offsets_request, produce_request, row_of
 from support.maintenance.compacted_store import compact_keys, roll, split
 from support.scenarios import scenario
@@ -192,3 +194,25 @@ def test_tail_and_objects_are_one_log(seed: int) -> None:
             world.clock.advance_ms(HOUR_MS)
 
     in_broker_world(scenario)
+
+
+@scenario(in_broker_world)
+async def test_sh18_a_share_group_passes_over_what_key_compaction_has_removed(world: BrokerWorld) -> None:
+    """Some of it was acquired, released or accepted before."""
+    await shared_topic(world)
+    topic = await world.topic("compacted", cleanup_policy="compact")
+    await produced(world, topic, keyed("a", "b"), keyed("k0", "k1", "k2", "k3", "k4", "k5"))
+    await produced(world, topic, keyed("a", "b", "k0", "k1"))
+    member = ShareClient(world, topic)
+    assert await member.fetch() == [(0, 11, 1)]
+    released, accepted = [RELEASE], [ACCEPT]
+    assert (
+        await member.acknowledge((2, 2, accepted), (3, 3, released), (5, 5, accepted), (7, 7, released)) == 0
+    )
+    await compact(world)
+    assert await left(await world.partition(topic)) == [(7, [4, 5, 6, 7]), (11, [8, 9, 10, 11])]
+    member = ShareClient(world, topic)
+    assert await member.fetch() == [(3, 3, 2), (4, 4, 1), (6, 6, 1), (7, 7, 2), (8, 11, 1)]
+    assert progress_of(world, topic).start_offset == 3, "nothing is left before it"
+    assert await member.acknowledge((3, 3, [GAP]), (4, 4, accepted), (6, 11, accepted)) == 0
+    assert progress_of(world, topic) == ShareProgress(12)

@@ -1,7 +1,7 @@
 """Requests of a client that a quota limits: what they are answered, and that the connection is muted."""
 
 from siltstone.broker.deliveries.progress import ShareProgress
-from siltstone.broker.share_configs import ShareConfig
+from siltstone.broker.group_configs import ShareConfig
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from siltstone.kafka_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

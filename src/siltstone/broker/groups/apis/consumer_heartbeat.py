@@ -61,7 +61,7 @@ async def handle_consumer_group_heartbeat(
     return ConsumerGroupHeartbeatResponse(
         member_id=answer.member_id,
         member_epoch=answer.epoch,
-        heartbeat_interval_ms=groups.settings.group_consumer_heartbeat_interval_ms,
+        heartbeat_interval_ms=groups.heartbeat_interval_ms(request.group_id),
         assignment=None if answer.assigned is None else _assignment(answer.assigned),
     )
 

@@ -52,7 +52,7 @@ async def handle_share_group_heartbeat(
     return ShareGroupHeartbeatResponse(
         member_id=answer.member_id,
         member_epoch=answer.epoch,
-        heartbeat_interval_ms=groups.settings.group_share_heartbeat_interval_ms,
+        heartbeat_interval_ms=groups.settings_of(request.group_id).group_share_heartbeat_interval_ms,
         assignment=None if answer.assigned is None else _assignment(answer.assigned),
     )
 

@@ -30,6 +30,8 @@ class GroupRecordKinds(msgspec.Struct, frozen=True):
 
 def records_of_gone(form: GroupRecordKinds, before: AssignedGroup, after: AssignedGroup) -> Iterator[Any]:
     """Yields the records that delete the members that are gone."""
+    if before.members is after.members:  # as after nearly every heartbeat
+        return
     for member_id in before.members:
         if member_id not in after.members:
             for kind in (form.current, form.target, form.subscription):
@@ -38,11 +40,15 @@ def records_of_gone(form: GroupRecordKinds, before: AssignedGroup, after: Assign
 
 def records_of_change(form: GroupRecordKinds, before: AssignedGroup, after: AssignedGroup) -> Iterator[Any]:
     """Yields the other records that turn a log of ``before`` into one of ``after``."""
-    changed = [
-        (before.members.get(member_id), member)
-        for member_id, member in after.members.items()
-        if before.members.get(member_id) is not member
-    ]
+    changed = (
+        []
+        if before.members is after.members
+        else [
+            (before.members.get(member_id), member)
+            for member_id, member in after.members.items()
+            if before.members.get(member_id) is not member
+        ]
+    )
     yield from _of_members(after.group_id, changed, form.subscription, form.subscription_of)
     if _epoch_of(before) != _epoch_of(after):
         yield form.epoch.made(_epoch_of(after), after.group_id)

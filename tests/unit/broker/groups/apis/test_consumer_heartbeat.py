@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from siltstone.broker.group_configs import written_group_configs
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.consumer_group_heartbeat import (
@@ -77,7 +78,7 @@ async def test_an_unknown_group_has_members_only_by_joining(world: GroupsWorld) 
     assert told.error_code == ErrorCode.GROUP_ID_NOT_FOUND and told.error_message
     client = ConsumerClient(world, "m")
     told = await client.join()
-    assert (told.member_epoch, told.heartbeat_interval_ms) == (1, 5_000)
+    assert (told.member_epoch, told.heartbeat_interval_ms) == (1, 1_000)
     assert client.owned == {("flights", number) for number in range(4)}
 
 
@@ -243,3 +244,50 @@ async def test_a_checkpoint_keeps_the_group(world: GroupsWorld) -> None:
     assert world.groups.statistics.coordinators[0].checkpoints > 0
     world.restart()
     assert (await one.say_owned()).error_code == 0 and len(one.owned) == 4
+
+
+@scenario(run, AT_ONCE)
+async def test_the_interval_grows_with_the_members_of_the_node(world: GroupsWorld) -> None:
+    told = []
+    for number in range(300):
+        client = ConsumerClient(world, f"m{number}", group=f"g{number % 20}")
+        told.append((await client.join()).heartbeat_interval_ms)
+    assert told[0] == told[30] == 1_000 and told[-1] == 5_000
+    assert told == sorted(told) and 2_900 < told[150] < 3_100
+
+
+@scenario(run, AT_ONCE)
+async def test_ng22_a_group_tells_its_members_the_interval_that_it_sets(world: GroupsWorld) -> None:
+    world.configured[GROUP] = written_group_configs({"consumer.heartbeat.interval.ms": "15000"})
+    assert (await ConsumerClient(world, "m").join()).heartbeat_interval_ms == 15_000
+    assert (await ConsumerClient(world, "m", group="other").join()).heartbeat_interval_ms == 1_000
+
+
+@scenario(run, AT_ONCE)
+async def test_ng22_a_session_lasts_as_long_as_the_group_sets(world: GroupsWorld) -> None:
+    world.configured[GROUP] = written_group_configs({"consumer.session.timeout.ms": "60000"})
+    one, other = ConsumerClient(world, "one"), ConsumerClient(world, "one", group="other")
+    for client in (one, other):
+        await client.join()
+    await world.pass_ms(50_000)
+    assert (await other.beat()).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert (await one.beat()).error_code == 0
+    world.restart()
+    await world.pass_ms(50_000)
+    assert (await one.beat()).error_code == 0, "a group that is loaded has its own settings, too"
+    await world.pass_ms(60_000)
+    assert (await one.beat()).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@scenario(run)
+async def test_ng22_assignments_are_as_far_apart_as_the_group_sets(world: GroupsWorld) -> None:
+    world.configured[GROUP] = written_group_configs({"consumer.assignment.interval.ms": "15000"})
+    one, two = ConsumerClient(world, "one"), ConsumerClient(world, "two")
+    for client in (one, two):
+        await client.join()
+    await world.pass_ms(14_000)
+    await settle(one, two)
+    assert not two.owned
+    await world.pass_ms(2_000)
+    await settle(one, two)
+    assert len(two.owned) == 2
