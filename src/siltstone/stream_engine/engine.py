@@ -13,13 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from siltstone.metadata.commands import (
-    CloseStream,
-    CreateStream,
-    DeleteStream,
-    OpenPartition,
-    OpenStream,
-    TrimStream,
-)
+    CloseStream, CreateStream, DeleteStream, OpenPartition, OpenStream, TrimStream,
+)  # fmt: skip
 from siltstone.metadata.entities import StreamMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import OffsetNotMatched, StreamFenced, StreamNotExist
@@ -192,7 +187,7 @@ class StreamEngine:
         for stream in closing:
             stream.close()
         if any(self._has_uncommitted(stream) for stream in closing):
-            await self._commit_everything()
+            await self.flush()
         self._refuse_after_failure()
         outcomes = await asyncio.gather(*map(self._close_in_metadata, closing), return_exceptions=True)
         for outcome in outcomes:
@@ -305,14 +300,16 @@ class StreamEngine:
 
     async def flush(self) -> None:
         """Waits until everything appended before this call is committed. Raises EngineNotRunning when it cannot be."""
-        await self._commit_everything()
-
-    async def _commit_everything(self) -> None:
         await self._appends.wait_until_settled()
         self._refuse_after_failure()
         self._sealing.seal()
         await self._pipeline.drain()
         self._refuse_after_failure()
+
+    async def forget_uploaded(self) -> None:
+        """Drops committed batches from the tail cache and from the files of the log."""
+        self._cache.evict_committed()
+        await self._wal.forget_trimmed()
 
     def _refuse_after_failure(self) -> None:
         if self._failure is not None:
@@ -393,7 +390,7 @@ class StreamEngine:
         )  # fmt: skip
 
     async def _close_streams(self) -> None:
-        await self._commit_everything()
+        await self.flush()
         await self.close_streams(list(self._streams.values()))
         await self._close_carried()
         self.is_clean = True
