@@ -9,8 +9,6 @@ Every step may be repeated. A command that was killed is followed by another one
 import hmac
 from collections.abc import Callable, Iterator, Sequence
 
-import msgspec
-
 from siltstone.carrying.pipeline.driver import Driver
 from siltstone.carrying.pipeline.kind import NO_JOB, Attempt, Scope, StartRunner, topics_named
 from siltstone.carrying.pipeline.running import RunReport
@@ -136,23 +134,29 @@ def follow(
             return
 
 
+def erasure_named(context: MaintenanceContext, erasure_id: str) -> Erasure:
+    """Raises ErasureRefused when there is none with this id."""
+    image = context.metadata.refresh()
+    found = erasure_of(image, erasure_id)
+    if found is None:
+        known = ", ".join(each.erasure_id for each in erasures_of(image)) or "none"
+        raise ErasureRefused(f"there is no erasure {erasure_id}; known are: {known}")
+    return found
+
+
 def forget_erasure(context: MaintenanceContext, erasure_id: str) -> None:
     """Removes a verified erasure from the metadata and the buckets. A backup that is older than it would bring the
     records back. Raises ErasureRefused."""
-    image = context.metadata.refresh()
-    erasure = erasure_of(image, erasure_id)
-    if erasure is None:
-        known = ", ".join(each.erasure_id for each in erasures_of(image)) or "none"
-        raise ErasureRefused(f"there is no erasure {erasure_id}; known are: {known}")
+    erasure = erasure_named(context, erasure_id)
     if erasure.is_pending:
         raise ErasureRefused(
-            f"erasure {erasure_id} is not verified: records of its keys may be left; run siltstone erase --resume"
+            f"erasure {erasure_id} is not verified: records of its keys may be left; run siltstone erasures resume"
             f" {erasure_id} first"
         )
     for bucket_id in context.buckets.urls:
         check_may_write(context, bucket_id)
         context.buckets.store(bucket_id).delete([list_key(erasure_id)])
-    for key in list(keys_of(image, erasure_id)):
+    for key in list(keys_of(context.metadata.refresh(), erasure_id)):
         context.metadata.execute(RemoveKey(key))
 
 
@@ -218,8 +222,3 @@ def _erasure(
         bounds=bounds,
         requested_ms=context.now_ms(),
     )
-
-
-def reopened(erasure: Erasure) -> Erasure:
-    """Returns the erasure as one that is pending again."""
-    return msgspec.structs.replace(erasure, verification=None)

@@ -17,7 +17,7 @@ that is restored from an older backup has to apply it again.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -78,14 +78,18 @@ class Erasure(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
 
 class ErasedObject(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """An object that held ``records`` records of the keys, and the buckets in which it was."""
+    """An object that held ``records`` records of the keys, and the buckets in which it was. ``replaced_ms`` and
+    ``deleted_ms`` are 0 until it was seen that other objects had taken its place, and that no bucket had it any
+    more."""
 
     object_id: int
     partition: int
     size_bytes: int
     records: int
     bucket_ids: tuple[int, ...]
-    noted_ms: int
+    found_ms: int
+    replaced_ms: int = 0
+    deleted_ms: int = 0
 
 
 class StreamErasure(msgspec.Struct, frozen=True, array_like=True):
@@ -161,7 +165,7 @@ def put_erasure(image: ImageView, erasure: Erasure) -> PutKey:
         raise TooManyErasures(
             f"the erasures of this store would take {(others + len(value)) / 2**20:.1f} MiB of its metadata, and"
             f" {ERASURES_BYTES_MAX // 2**20} are the most: forget the oldest, whose backups are gone, by siltstone"
-            " erase --forget"
+            " erasures forget"
         )
     return PutKey(key, value, overwrite=True)
 
@@ -190,7 +194,13 @@ def list_key(erasure_id: str) -> str:
     return f"{LIST_PREFIX}{erasure_id}"
 
 
-def applied_again(erasures: Sequence[Erasure], ends: dict[str, Sequence[int]]) -> Iterator[Erasure]:
+def erasure_id_of_key(key: str) -> str | None:
+    """Returns the id of the erasure that a bucket has under this key; None if the key is of something else."""
+    found = key.removeprefix(LIST_PREFIX)
+    return found if found != key and found.isalnum() else None
+
+
+def applied_again(erasures: Sequence[Erasure], ends: Mapping[str, Sequence[int]]) -> Iterator[Erasure]:
     """Yields the erasures as a restored store has to apply them. ``ends``: the end offset of each partition there, by
     topic id. A bound is never above the end, because offsets after it will be given to other records."""
     for erasure in erasures:

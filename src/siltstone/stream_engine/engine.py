@@ -13,7 +13,12 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from siltstone.metadata.commands import (
-    CloseStream, CreateStream, DeleteStream, OpenPartition, OpenStream, TrimStream,
+    CloseStream,
+    CreateStream,
+    DeleteStream,
+    OpenPartition,
+    OpenStream,
+    TrimStream,
 )  # fmt: skip
 from siltstone.metadata.entities import StreamMetadata, StreamState
 from siltstone.metadata.image import MetadataImage

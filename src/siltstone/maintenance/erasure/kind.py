@@ -20,19 +20,14 @@ from siltstone.carrying.pipeline.watch import Watch
 from siltstone.foundation.portions import portions
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.erasure.carrying_out import ErasedSource, input_of, rewritings
+from siltstone.maintenance.erasure.noting import erasure_ids_of, note_holders, observe
 from siltstone.maintenance.erasure.planning import StreamToErase, planned_unit, streams_to_erase
 from siltstone.maintenance.erasure.task import run_erasure
 from siltstone.maintenance.erasure.task_input import CODEC
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import ERASURE_WAVE_OBJECTS_MAX
 from siltstone.offline.context import MaintenanceContext
-from siltstone.offline.erasures import (
-    ErasedObject,
-    Verification,
-    erasures_of,
-    put_erased_object,
-    put_erasure,
-)
+from siltstone.offline.erasures import Verification, erasures_of, put_erasure
 from siltstone.offline.settings import KeyCompactionSettings
 from siltstone.offline.tasks.runner import RunFailed
 
@@ -94,9 +89,10 @@ class ErasureKind:
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
         looks = self.look([plan.work[name] for name in names], attempt)
         for look in looks:
-            _note(look, attempt.context)
+            note_holders(attempt.context, look.stream, look.holders)
         reports = self._rewrite([each for look in looks for each in look.to_rewrite], attempt)
         self._verify(looks, attempt.context)
+        observe(attempt.context, erasure_ids_of(look.stream for look in looks))
         for look in looks:
             yield _report(look, reports[look.stream.name])
 
@@ -166,22 +162,6 @@ class ErasureKind:
                 )
                 ended = msgspec.structs.replace(erasure, verification=verification)
                 context.metadata.execute(put_erasure(image, ended))
-
-
-def _note(look: Look, context: MaintenanceContext) -> None:
-    """Notes in the metadata which objects held records of which erasure."""
-    for holder in look.holders:
-        for erasure, records in zip(look.stream.erasures, holder.erased, strict=True):
-            if records:
-                held = ErasedObject(
-                    object_id=holder.source.object_id,
-                    partition=look.stream.partition,
-                    size_bytes=holder.source.size_bytes,
-                    records=records,
-                    bucket_ids=holder.source.bucket_ids,
-                    noted_ms=context.now_ms(),
-                )
-                context.metadata.execute(put_erased_object(erasure.erasure_id, held))
 
 
 def _streams_of(image: MetadataImage, topic_id: str, bounds: Sequence[int]) -> set[int] | None:
