@@ -13,8 +13,7 @@ from siltstone.carrying.pipeline.driver import Driver
 from siltstone.carrying.pipeline.kind import NO_JOB, Attempt, Scope, StartRunner, topics_named
 from siltstone.carrying.pipeline.running import RunReport
 from siltstone.carrying.pipeline.watch import Watch
-from siltstone.maintenance.erasure.kind import ERASURE, ErasureKind, Look
-from siltstone.maintenance.erasure.matching import hashes_of_keys
+from siltstone.maintenance.erasure.kind import ERASURE, ErasureKind, ErasureLook
 from siltstone.maintenance.erasure.planning import streams_of
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.metadata.commands import RemoveKey
@@ -22,6 +21,7 @@ from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import InvalidRequest, Unavailable
 from siltstone.offline.context import MaintenanceContext, check_may_write
+from siltstone.offline.erased_keys import hashes_of_keys
 from siltstone.offline.erasures import (
     ErasedKey,
     Erasure,
@@ -39,6 +39,7 @@ from siltstone.runtime.randomness import random_token
 from siltstone.scanning.failures import TailNotReadable
 from siltstone.scanning.flushing import flush_tails
 from siltstone.scanning.planning import ScanPartition
+from siltstone.tables.planning import exports
 
 SSO_COMPACTION = "sso-compaction"
 
@@ -57,12 +58,16 @@ class ErasureNotFlushed(Unavailable):
     """A broker has not uploaded its newest records, so it is not known which of them are of the keys."""
 
 
-def request_erasure(context: MaintenanceContext, topic: str, keys: Sequence[bytes]) -> Erasure:
+def request_erasure(
+    context: MaintenanceContext, topic: str, keys: Sequence[bytes], *, leaves_tables: bool = False
+) -> Erasure:
     """Keeps the request to erase all records of the keys that the topic has now, and returns it. The keys themselves
-    are not kept. Raises ErasureRefused, ErasureNotFlushed, TooManyErasures, and what the metadata and the buckets
-    raise."""
+    are not kept. A topic that is kept as a table is refused unless ``leaves_tables``. Raises ErasureRefused,
+    ErasureNotFlushed, TooManyErasures, and what the metadata and the buckets raise."""
     topics_named(context.metadata.refresh(), [topic])
     _refuse(topic, keys)
+    if not leaves_tables:
+        _refuse_table(context.metadata.image, topic)
     image = _flushed(context, topic)
     found = _topic(image, topic)
     bounds = tuple(image.streams[each.data_stream_id].end_offset for each in found.partitions)
@@ -85,7 +90,7 @@ def look_for(
     topic: str,
     keys: Sequence[bytes],
     watch: Watch,
-) -> list[Look]:
+) -> list[ErasureLook]:
     """Finds the objects that hold records of the keys, and changes nothing. Records that are in no object yet are not
     found. Raises ErasureRefused, and what a run raises."""
     image = context.metadata.refresh()
@@ -173,6 +178,16 @@ def _refuse(topic: str, keys: Sequence[bytes]) -> None:
         )
     if not keys:
         raise ErasureRefused("no key was given: name one with --key, or a file of keys with --keys-from")
+
+
+def _refuse_table(image: MetadataImage, topic: str) -> None:
+    export = exports(image).get(topic)
+    if export is not None:
+        raise ErasureRefused(
+            f"{topic} is kept as table {export.table}, whose rows an erasure does not reach: delete them by SQL, let"
+            " the table's older snapshots expire, look at its dead letters, too, and erase the records of the topic"
+            " with --leave-tables"
+        )
 
 
 def _topic(image: MetadataImage, name: str) -> TopicMetadata:

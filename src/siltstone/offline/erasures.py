@@ -49,7 +49,7 @@ class ErasedKey(msgspec.Struct, frozen=True, array_like=True):
     digest: bytes
 
 
-class Verification(msgspec.Struct, frozen=True, array_like=True):
+class ErasureVerification(msgspec.Struct, frozen=True, array_like=True):
     """The look that found no record of the keys: when, and how much of the topic was read."""
 
     verified_ms: int
@@ -70,7 +70,7 @@ class Erasure(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     keys: tuple[ErasedKey, ...]
     bounds: tuple[int, ...]
     requested_ms: int
-    verification: Verification | None = None
+    verification: ErasureVerification | None = None
 
     @property
     def is_pending(self) -> bool:

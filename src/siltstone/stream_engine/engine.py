@@ -19,7 +19,7 @@ from siltstone.metadata.commands import (
     OpenPartition,
     OpenStream,
     TrimStream,
-)  # fmt: skip
+)
 from siltstone.metadata.entities import StreamMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import OffsetNotMatched, StreamFenced, StreamNotExist
@@ -300,7 +300,6 @@ class StreamEngine:
         return self._appends.bytes_waiting
 
     async def wait_for_room(self) -> None:
-        """Waits until no append waits for room, or the engine has failed."""
         await self._appends.wait_for_room()
 
     async def flush(self) -> None:
@@ -312,7 +311,7 @@ class StreamEngine:
         self._refuse_after_failure()
 
     async def forget_uploaded(self) -> None:
-        """Drops committed batches from the tail cache and from the files of the log."""
+        """Drops committed batches from the tail cache and the files of the log."""
         self._cache.evict_committed()
         await self._wal.forget_trimmed()
 

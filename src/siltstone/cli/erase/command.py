@@ -17,7 +17,7 @@ from siltstone.cli.runner_options import RunnerChoice, runner_options
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import counted
 from siltstone.maintenance.erasing import ErasureRefused, look_for, request_erasure
-from siltstone.maintenance.erasure.kind import ERASURE, Look
+from siltstone.maintenance.erasure.kind import ERASURE, ErasureLook
 from siltstone.maintenance.erasure.report import ErasureReport
 from siltstone.offline.opening.store import Store
 from siltstone.offline.tasks.runner import LateRunner
@@ -39,6 +39,11 @@ STDIN = "-"
 @click.option(
     "--dry-run", is_flag=True, help="Only show which objects hold such records, and what erasing them costs."
 )
+@click.option(
+    "--leave-tables",
+    is_flag=True,
+    help="Erase from a topic that is kept as a table, and leave the table's rows.",
+)
 @click.option("--wait", is_flag=True, help="Wait until no bucket has the replaced objects any more.")
 @sign_option
 @yes_option
@@ -52,6 +57,7 @@ def erase(
     digits: tuple[str, ...],
     files: tuple[str, ...],
     dry_run: bool,
+    leave_tables: bool,
     wait: bool,
     signing_key: Path | None,
     out: Path | None,
@@ -64,7 +70,9 @@ def erase(
     The brokers upload their newest records first, so every record that the topic has now is concerned; records that are
     produced later are not. Objects that hold such records are written again without them, as Spark tasks or in this
     process. Offsets do not change: consumers see a gap, as after key compaction. The replaced objects are deleted after
-    sweep.grace_period_ms. The keys themselves are kept nowhere; the report names them by digests.
+    sweep.grace_period_ms. The keys themselves are kept nowhere; the report names them by digests. Rows of tables,
+    copies that others made of records, and backups with objects of their own are not reached; a restore from an older
+    backup applies the erasure again.
 
     A killed command is continued by siltstone erasures resume. Exit status 1 if something failed."""
     refuse_key_without_file(out, signing_key)
@@ -77,7 +85,7 @@ def erase(
         f"Erase all records of {counted(len(keys), 'key')} from {topic}, for good?", is_answered=is_answered
     )
     with choice.open() as store:
-        erasure = request_erasure(store.context, topic, keys)
+        erasure = request_erasure(store.context, topic, keys, leaves_tables=leave_tables)
         report = carried_out(store, erasure.erasure_id, runner, wait=wait, as_json=as_json)
     show_report(report, signing_key, out, as_json=as_json)
 
@@ -121,7 +129,7 @@ def _show(choice: StoreChoice, topic: str, keys: list[bytes], runner: RunnerChoi
     _print(looks, store, as_json=as_json)
 
 
-def _print(looks: list[Look], store: Store, *, as_json: bool) -> None:
+def _print(looks: list[ErasureLook], store: Store, *, as_json: bool) -> None:
     if as_json:
         print_json(dry_run_document(looks))
     else:

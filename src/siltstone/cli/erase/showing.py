@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from siltstone.cli.output import facts, remarks, results, table
 from siltstone.cli.words import cell, count_words, counted, size_words
 from siltstone.foundation.quantity_words import duration_words
-from siltstone.maintenance.erasure.kind import Look
+from siltstone.maintenance.erasure.kind import ErasureLook
 from siltstone.maintenance.erasure.report import ErasureReport
 
 OBJECTS_SHOWN_MAX = 20
 
 
-def dry_run_document(looks: Sequence[Look]) -> dict[str, object]:
+def dry_run_document(looks: Sequence[ErasureLook]) -> dict[str, object]:
     return {
         "records": sum(sum(each.erased) for look in looks for each in look.holders),
         "objects": [
@@ -31,7 +31,7 @@ def dry_run_document(looks: Sequence[Look]) -> dict[str, object]:
     }
 
 
-def print_dry_run(looks: Sequence[Look], grace_period_ms: int) -> None:
+def print_dry_run(looks: Sequence[ErasureLook], grace_period_ms: int) -> None:
     out = results()
     holders = [(look, each) for look in looks for each in look.holders]
     if holders:

@@ -1,4 +1,4 @@
-"""Reports of erasures as files, with a signature by which somebody else can check that nobody has changed them.
+"""Reports of erasures as files, with a signature that shows others that nobody has changed them.
 
 The signature is Ed25519 (RFC 8032) over the bytes of the report, and stands beside it in a file of its own. The key is
 the user's, a PEM file as ``openssl genpkey -algorithm ed25519`` makes it; anybody with the public key can check by

@@ -27,14 +27,14 @@ from siltstone.maintenance.erasure.task_input import CODEC
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import ERASURE_WAVE_OBJECTS_MAX
 from siltstone.offline.context import MaintenanceContext
-from siltstone.offline.erasures import Verification, erasures_of, put_erasure
+from siltstone.offline.erasures import ErasureVerification, erasures_of, put_erasure
 from siltstone.offline.settings import KeyCompactionSettings
 from siltstone.offline.tasks.runner import RunFailed
 
 ERASURE = "erasure"
 
 
-class Look(msgspec.Struct):
+class ErasureLook(msgspec.Struct):
     """What a look at all objects of one stream has found. ``troubles``: why objects could not be read."""
 
     stream: StreamToErase
@@ -96,9 +96,9 @@ class ErasureKind:
         for look in looks:
             yield _report(look, reports[look.stream.name])
 
-    def look(self, streams: Sequence[StreamToErase], attempt: Attempt) -> list[Look]:
+    def look(self, streams: Sequence[StreamToErase], attempt: Attempt) -> list[ErasureLook]:
         """Looks at every stream object of the streams, and writes nothing. Raises as ``carry_out``."""
-        looks = [Look(each, [], []) for each in streams]
+        looks = [ErasureLook(each, [], []) for each in streams]
         wanted = [(look, source) for look in looks for source in look.stream.sources]
         if not wanted:
             return looks
@@ -146,7 +146,7 @@ class ErasureKind:
                 reports[stream_of[report.name]].append(report)
         return reports
 
-    def _verify(self, looks: Sequence[Look], context: MaintenanceContext) -> None:
+    def _verify(self, looks: Sequence[ErasureLook], context: MaintenanceContext) -> None:
         """Ends the erasures of whose streams all were looked at, with nothing found."""
         clean = {look.stream.stream_id: look for look in looks if look.is_clean}
         image = context.metadata.refresh()
@@ -154,7 +154,7 @@ class ErasureKind:
             streams = _streams_of(image, erasure.topic_id, erasure.bounds)
             if erasure.is_pending and streams is not None and streams <= clean.keys():
                 mine = [clean[each] for each in streams]
-                verification = Verification(
+                verification = ErasureVerification(
                     context.now_ms(),
                     sum(look.objects for look in mine),
                     sum(look.records for look in mine),
@@ -179,7 +179,7 @@ def _nothing_asked_for(scope: Scope, streams: Sequence[StreamToErase]) -> tuple[
     return tuple(Unplanned(topic, "no erasure of it is pending") for topic in sorted(scope.topics))
 
 
-def _report(look: Look, reports: Sequence[UnitReport]) -> UnitReport:
+def _report(look: ErasureLook, reports: Sequence[UnitReport]) -> UnitReport:
     failed = [each.text for each in reports if each.outcome is Outcome.FAILED]
     done = [each for each in reports if each.outcome is Outcome.DONE]
     troubles = [*look.troubles, *failed]
@@ -198,7 +198,7 @@ def _report(look: Look, reports: Sequence[UnitReport]) -> UnitReport:
     )
 
 
-def _text(look: Look, done: Sequence[UnitReport]) -> str:
+def _text(look: ErasureLook, done: Sequence[UnitReport]) -> str:
     looked_at = f"{counted(look.objects, 'object')} looked at, {size_words(look.bytes_read)}"
     if look.is_clean:
         return f"{looked_at}: no record of the keys is left"

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def note_holders(context: MaintenanceContext, stream: StreamToErase, holders: Sequence[ErasedSource]) -> None:
-    """Notes which objects of a stream hold records of which erasure. Raises what the metadata raises."""
+    """Notes which objects of a stream hold records, for each erasure. Raises what the metadata raises."""
     for holder in holders:
         for erasure, records in zip(stream.erasures, holder.erased, strict=True):
             if records:

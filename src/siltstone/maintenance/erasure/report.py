@@ -1,5 +1,5 @@
-"""Makes the report of an erasure: what was asked for, which objects held records of the keys, and what proves that none
-is left. A report names keys by their digests only. Pure.
+"""Makes the report of an erasure: what was asked for, the objects that held records of the keys, and the proof that
+none is left. A report names keys by their digests only. Pure.
 """
 
 from datetime import UTC, datetime

@@ -9,13 +9,13 @@ Records of aborted transactions are erased, too: nobody reads them, but they are
 
 import numpy as np
 
-from siltstone.maintenance.erasure.matching import NOT_ERASED, ErasedKeys
 from siltstone.maintenance.erasure.task_input import CODEC, ErasureInput, ErasureResult
 from siltstone.maintenance.record_rewriting.chunk_writing import ChunkWork, RecordAction, write_chunk
 from siltstone.maintenance.record_rewriting.output import Output
 from siltstone.maintenance.record_rewriting.source_blocks import Scanner, SourceBlocks
 from siltstone.maintenance.record_rewriting.values import SourceObject
 from siltstone.object_store.copies import Copies
+from siltstone.offline.erased_keys import NOT_ERASED, ErasedKeys
 from siltstone.offline.tasks.runner import TaskFailure, peak_memory_bytes
 from siltstone.offline.tasks.source_bytes import SourceError, copies_at, store_at
 from siltstone.record_columns.batches import BAD_BATCH, Batches
