@@ -1,7 +1,7 @@
 """Finds the objects that may hold records of erased keys. Pure.
 
-A stream's records below the bound lie in stream objects, which are looked at and written again one by one, and in
-stream set objects, which hold other streams, too. While an erasure is pending, the compaction of stream set objects
+A stream's records below the bound lie in stream objects and in stream set objects. The former are looked at and written
+again one by one; the latter hold other streams, too. While an erasure is pending, the compaction of stream set objects
 splits the streams of its topic off, as it does with compacted topics (``stream_set_compaction.retention_class``).
 
 An object counts as long as the metadata names it, also where the stream was trimmed: a trim frees no byte by itself.

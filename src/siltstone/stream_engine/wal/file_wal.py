@@ -175,12 +175,13 @@ class FileWriteAheadLog:
         """Begins a new log file, and deletes the files before it instead of keeping them to be used again: each as soon
         as all its records are trimmed."""
         self._forgotten_position = self._next_position
+        # Why first: the new file would be made of a spare, and have its stale records.
+        await self._calls.run(self._directory.delete_spares)
         if not self._closing:
             rolled = asyncio.get_running_loop().create_future()
             self._rolls.append(rolled)
             self._wake.set()
             await rolled
-        await self._calls.run(self._directory.delete_spares)
         await self.trim(self._trimmed_position)
 
     async def close(self) -> None:
