@@ -132,6 +132,8 @@ def test_an_object_that_cannot_be_read_keeps_the_erasure_pending(erased: ErasedW
     assert erased.erasure().is_pending
     (other,) = [each for each in erased.holders() if each.replaced_ms]
     assert other.object_id != lost, "the objects that can be read are written again meanwhile"
+    erased.erase(is_forced=True)
+    assert erased.erasure().is_pending, "a look that lacks an object verifies nothing"
 
 
 def test_a_deleted_topic_asks_for_nothing(erased: ErasedWorld) -> None:
