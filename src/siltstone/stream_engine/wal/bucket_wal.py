@@ -236,6 +236,10 @@ class BucketWriteAheadLog:
         self._trimmed_position = max(self._trimmed_position, position)
         self._cleaning.set()
 
+    async def forget_trimmed(self) -> None:
+        """Needs nothing of its own: the objects of trimmed records are deleted from time to time."""
+        self._cleaning.set()
+
     async def close(self) -> None:
         if self._closing:
             return

@@ -124,6 +124,11 @@ class WriteAheadLog(Protocol):
         """Frees the log below ``position``, which is committed."""
         ...
 
+    async def forget_trimmed(self) -> None:
+        """Deletes what was trimmed so far, as soon as no record beside it is needed. Other trimmed records may stay on
+        the disk, in files that are used again."""
+        ...
+
     async def close(self) -> None:
         """Writes what is queued, waits until it is durable, and releases the log. Idempotent."""
         ...

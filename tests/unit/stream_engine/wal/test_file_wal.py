@@ -284,7 +284,7 @@ async def test_segments_are_used_again_and_their_stale_records_are_never_seen(tm
 def test_a_segment_that_cannot_be_freed_is_no_reason_to_stop(tmp_path, monkeypatch, caplog):
     from siltstone.stream_engine.wal.log_directory import LogDirectory
 
-    def refuse(self, segment):
+    def refuse(self, segment, **_):
         raise OSError(errno.EACCES, "no")
 
     async def main():
