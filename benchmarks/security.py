@@ -2,7 +2,7 @@
 TLS takes. The brokers are processes of their own, so that their CPU can be told from the client's.
 
 In z1 and z2 both brokers run side by side, and rounds are in turns; of each broker the cheapest round counts, because
-other work of the machine only makes a round dearer.
+other work of the machine only makes a round dearer. In z1 Apache Kafka follows, one process with both listeners.
 """
 
 import socket
@@ -20,6 +20,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks.brokers.process_cost import cost_of
 from benchmarks.support.places import folder
 from benchmarks.support.report import Row, at_least, at_most
+from oracles.apache_kafka import KAFKA_JVM, prepare_apache_kafka, started
+from oracles.broker_process import HOST, free_ports
+from oracles.java_artifacts import JavaArtifactsUnavailable
 from siltstone.metadata.acls import CreateAcls, SetAuthorization
 from siltstone.metadata.quotas import AlterQuotas, QuotaChange
 from siltstone.model.acls import (
@@ -30,11 +33,12 @@ from siltstone.model.acls import (
     PatternType,
     Permission,
 )
-from siltstone.model.limits import KIB
+from siltstone.model.limits import GIB, KIB
 from siltstone.model.quotas import QuotaKey, entity_of
 from siltstone.offline.opening.store import open_store
 from siltstone.server.settings.node import load_node_settings
 from support.broker.broker_process import BrokerProcess
+from support.tls.authority import Authority
 
 TLS_TITLE = "(z1) TLS beside plaintext: throughput, and CPU of the broker for each GB"
 RIGHTS_TITLE = "(z2) Rights and quotas, 1,000 of each, against none"
@@ -52,13 +56,17 @@ CONNECTIONS = 5_000
 WARM_CONNECTIONS = 100
 
 
+Client = tuple[int, dict[str, Any]]
+"""The process of a broker, and the settings of its client."""
+
+
 class Round(msgspec.Struct, frozen=True):
     seconds: float
     cpu_seconds: float
 
 
 @contextmanager
-def broker(place: Path, *options: str, **settings: str) -> Iterator[tuple[BrokerProcess, dict[str, Any]]]:
+def broker(place: Path, *options: str, **settings: str) -> Iterator["Client"]:
     named = {key.replace("__", "."): value for key, value in settings.items()}
     with BrokerProcess(place / "store", named, options=options) as running:
         config: dict[str, Any] = {"bootstrap.servers": running.bootstrap_servers, "log_level": 0}
@@ -66,12 +74,12 @@ def broker(place: Path, *options: str, **settings: str) -> Iterator[tuple[Broker
             config |= {"security.protocol": "SSL", "ssl.ca.location": str(place / "store" / "tls" / "ca.pem")}
         admin = AdminClient(config)
         admin.create_topics([NewTopic("t", 4, 1)])["t"].result(60)
-        yield running, config
+        yield running.process_id, config
 
 
-def _produced(running: BrokerProcess, config: dict[str, Any], count: int, size: int) -> Round:
+def _produced(pid: int, config: dict[str, Any], count: int, size: int) -> Round:
     producer = confluent_kafka.Producer({**config, "linger.ms": 5, "queue.buffering.max.kbytes": 65_536})
-    value, cpu, begun = bytes(size), cost_of(running.process_id).cpu_seconds, time.perf_counter()
+    value, cpu, begun = bytes(size), cost_of(pid).cpu_seconds, time.perf_counter()
     for number in range(count):
         while True:
             try:
@@ -81,32 +89,94 @@ def _produced(running: BrokerProcess, config: dict[str, Any], count: int, size: 
                 producer.poll(0.05)
         producer.poll(0)
     assert producer.flush(120) == 0
-    return Round(time.perf_counter() - begun, cost_of(running.process_id).cpu_seconds - cpu)
+    return Round(time.perf_counter() - begun, cost_of(pid).cpu_seconds - cpu)
 
 
 def _cheapest(rounds: list[Round]) -> Round:
     return min(rounds, key=lambda each: each.cpu_seconds)
 
 
-def run_tls() -> list[Row]:
-    gigabytes = RECORDS * RECORD_BYTES / 1e9
+class TlsCost(msgspec.Struct, frozen=True):
+    """The cheapest rounds of one broker without TLS and with it, and the shortest times."""
+
+    plain: Round
+    tls: Round
+    plain_seconds: float
+    tls_seconds: float
+
+    @property
+    def extra_seconds(self) -> float:
+        return self.tls.cpu_seconds - self.plain.cpu_seconds
+
+
+def _tls_cost(plain: Client, tls: Client) -> TlsCost:
+    """Takes rounds in turns. A first one of each warms a JVM up, and counts only if it is the cheapest."""
+    pairs = [
+        (_produced(*plain, RECORDS, RECORD_BYTES), _produced(*tls, RECORDS, RECORD_BYTES))
+        for _ in range(ROUNDS)
+    ]
+    without, with_tls = (_cheapest(list(rounds)) for rounds in zip(*pairs, strict=True))
+    quickest = [min(each.seconds for each in rounds) for rounds in zip(*pairs, strict=True)]
+    return TlsCost(without, with_tls, *quickest)
+
+
+def _ours() -> TlsCost:
     with (
         folder() as plain_place,
         folder() as tls_place,
         broker(plain_place) as plain,
         broker(tls_place, "--tls-self-signed") as tls,
     ):
-        pairs = [
-            (_produced(*plain, RECORDS, RECORD_BYTES), _produced(*tls, RECORDS, RECORD_BYTES))
-            for _ in range(ROUNDS)
-        ]
-    without, with_tls = (_cheapest(list(rounds)) for rounds in zip(*pairs, strict=True))
-    quickest = [min(each.seconds for each in rounds) for rounds in zip(*pairs, strict=True)]
-    extra = (with_tls.cpu_seconds - without.cpu_seconds) / gigabytes
+        return _tls_cost(plain, tls)
+
+
+def _apache_kafka() -> TlsCost:
+    """One process with a listener of each kind, with the heap and the options of Kafka's own script, without an fsync.
+    Its TLS is Java's."""
+    with folder() as place:
+        pair = Authority(place / "authority").issue("broker")
+        both = place / "authority" / "both.pem"
+        both.write_bytes(pair.key.read_bytes() + pair.certificate.read_bytes())
+        (port,) = free_ports(1)
+        settings = {
+            "ssl.keystore.type": "PEM", "ssl.keystore.location": str(both),
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
+        }  # fmt: skip
+        prepared = prepare_apache_kafka(place, settings, GIB, KAFKA_JVM, (f"SSL://{HOST}:{port}",))
+        with started(prepared) as running:
+            plain: dict[str, Any] = {"bootstrap.servers": running.bootstrap_servers, "log_level": 0}
+            authority = str(place / "authority" / "authority-a.pem")
+            tls = {
+                "bootstrap.servers": f"{HOST}:{port}", "log_level": 0, "security.protocol": "SSL",
+                "ssl.ca.location": authority,
+            }  # fmt: skip
+            admin = AdminClient(plain)
+            admin.create_topics([NewTopic("t", 4, 1)])["t"].result(60)
+            return _tls_cost((running.pid, plain), (running.pid, tls))
+
+
+def run_tls() -> list[Row]:
+    gigabytes = RECORDS * RECORD_BYTES / 1e9
+    ours = _ours()
+    rows = [
+        Row("CPU that TLS adds", f"{ours.extra_seconds / gigabytes:.2f} s/GB",
+            f"plain {ours.plain.cpu_seconds / gigabytes:.2f} s/GB"),
+        Row("throughput of one producer with TLS", f"{ours.plain_seconds / ours.tls_seconds:.2f} ×",
+            f"plain {gigabytes * 1000 / ours.plain_seconds:,.0f} MB/s"),
+    ]  # fmt: skip
+    try:
+        theirs = _apache_kafka()
+    except JavaArtifactsUnavailable as reason:
+        return [*rows, Row("… beside Apache Kafka", "not run", str(reason))]
     return [
-        Row("CPU that TLS adds", f"{extra:.2f} s/GB", f"plain {without.cpu_seconds / gigabytes:.2f} s/GB"),
-        Row("throughput of one producer with TLS", f"{quickest[0] / quickest[1]:.2f} ×",
-            f"plain {gigabytes * 1000 / quickest[0]:,.0f} MB/s"),
+        *rows,
+        at_most(
+            "CPU that TLS adds, as a multiple of what it adds to Apache Kafka",
+            ours.extra_seconds / theirs.extra_seconds, 0.7, " ×",
+            f"Kafka {theirs.extra_seconds / gigabytes:.2f} s/GB, plain {theirs.plain.cpu_seconds / gigabytes:.2f}, "
+            f"with TLS {theirs.plain_seconds / theirs.tls_seconds:.2f} × of "
+            f"{gigabytes * 1000 / theirs.plain_seconds:,.0f} MB/s",
+        ),
     ]  # fmt: skip
 
 
@@ -120,8 +190,8 @@ def run_rights() -> list[Row]:
         _rule(ruled_place / "store")
         pairs = [
             tuple(
-                _produced(running, {**config, **SMALL_BATCH}, SMALL_RECORDS, SMALL_RECORD_BYTES)
-                for running, config in (free, ruled)
+                _produced(pid, {**config, **SMALL_BATCH}, SMALL_RECORDS, SMALL_RECORD_BYTES)
+                for pid, config in (free, ruled)
             )
             for _ in range(ROUNDS)
         ]
@@ -156,10 +226,10 @@ def _rule(place: Path) -> None:
 def run_idle() -> list[Row]:
     options = ("--tls-self-signed",)
     limits = {
-        "network__max_connections_per_ip": str(2 * CONNECTIONS),
-        "network__max_connections": str(2 * CONNECTIONS),
+        "network.max_connections_per_ip": str(2 * CONNECTIONS),
+        "network.max_connections": str(2 * CONNECTIONS),
     }
-    with folder() as place, broker(place, *options, **limits) as (running, _):
+    with folder() as place, BrokerProcess(place / "store", limits, options=options) as running:
         context = ssl.create_default_context(cafile=str(place / "store" / "tls" / "ca.pem"))
         opened: list[ssl.SSLSocket] = []
 

@@ -59,12 +59,15 @@ def prepare_apache_kafka(
     settings: Mapping[str, str] | None = None,
     heap_bytes: int = 512 * MIB,
     jvm_options: tuple[str, ...] = LIGHT_JVM,
+    listeners: tuple[str, ...] = (),
 ) -> PreparedKafka:
-    """Chooses ports and formats the storage under ``folder``, for which a JVM is started."""
+    """Chooses ports and formats the storage under ``folder``, for which a JVM is started. ``listeners``: more of them,
+    whose ports the caller has chosen."""
     jars = fetch_jars(APACHE_KAFKA)
     port, controller_port = free_ports(2)
     properties = folder / "server.properties"
     chosen = {**_settings(folder, port, controller_port), **(settings or {})}
+    chosen["listeners"] = ",".join((chosen["listeners"], *listeners))
     properties.write_text("".join(f"{name}={value}\n" for name, value in chosen.items()))
     java = [str(java_program()), "-cp", class_path(jars)]
     java += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Djava.awt.headless=true"]

@@ -1,5 +1,6 @@
 """docs/authorization.md is true: its commands are run, and its role of PostgreSQL reads and cannot write."""
 
+import json
 import re
 from contextlib import closing
 from pathlib import Path
@@ -23,7 +24,10 @@ from support.processes.cli import Outcome, run
 PAGE = ROOT / "docs" / "authorization.md"
 (COMMANDS,) = blocks(PAGE, "sh")
 (ROLE,) = blocks(PAGE, "sql")
-RUN = [COMMANDS, ROLE]
+POLICIES = blocks(PAGE, "json")
+"""``test_s3_policies`` gives them to users of a server that enforces them."""
+
+RUN = [COMMANDS, ROLE, *POLICIES]
 
 
 def test_ac17_the_first_try(tmp_path: Path) -> None:
@@ -40,6 +44,15 @@ def test_the_table_names_every_api_that_is_announced_and_every_right() -> None:
         assert key.name.title().replace("_", "") in text
         for row in REQUIRED[key]:
             assert row.operation.name.lower() in text
+
+
+def test_the_policies_have_actions_that_the_page_about_s3_explains() -> None:
+    explained = (ROOT / "docs" / "s3.md").read_text()
+    broker, reader = (
+        {action for statement in json.loads(text)["Statement"] for action in statement["Action"]}
+        for text in POLICIES
+    )
+    assert reader < broker and all(f"`{action}`" in explained for action in broker)
 
 
 @pytest.mark.postgres

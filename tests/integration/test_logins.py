@@ -1,6 +1,7 @@
 """Brokers with a login, and the clients of people: confluent-kafka, aiokafka, kafka-python, Java's tools, ours."""
 
 import asyncio
+import logging
 import os
 import subprocess
 import time
@@ -219,7 +220,7 @@ def test_sa23_a_command_with_a_wrong_password_ends_with_2(broker: siltstone.Brok
     assert run(*words).status == 0
 
 
-def test_sa20_librdkafka_with_a_wrong_password_comes_back_seldom() -> None:
+def test_sa20_librdkafka_with_a_wrong_password_comes_back_seldom(caplog: pytest.LogCaptureFixture) -> None:
     with siltstone.Broker(users={"ada": "pencil", "bob": "brush"}) as broker:
         errors: list[str] = []
         config = broker.client_config() | {"sasl.password": WRONG, "log_level": 0}
@@ -230,6 +231,8 @@ def test_sa20_librdkafka_with_a_wrong_password_comes_back_seldom() -> None:
         tried = broker.statistics().logins.failed["SCRAM-SHA-512"]
         assert 1 <= tried <= 7, f"{tried} tries in 4 s, where Kafka's delay allows 40"
         assert any("the login failed" in each for each in errors), errors
+        lines = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+        assert 1 <= sum("a login from" in each for each in lines) <= 2, lines
         began = time.monotonic()
         assert AdminClient(broker.client_config("bob")).list_topics(timeout=60).brokers
         assert time.monotonic() - began < 30

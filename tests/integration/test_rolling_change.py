@@ -1,218 +1,37 @@
 """RO01: a cluster of three processes goes from plaintext to TLS to a login and rights, while a client produces.
 
-The steps are those of docs/security.md. After each of them the client is as it was or has moved on; at the end every
-record is there once, and no delivery has failed.
+After each step the client is as it was or has moved on; at the end every record is there once, and no delivery has
+failed. ``tests/spark/test_rolling_change_on_spark.py`` has a stream of Spark beside it.
 """
 
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
 
 from oracles.java_clients import JavaClientFailed, JavaClients, Record, running_java_clients
-from siltstone.metadata.image import MetadataImage
-from siltstone.offline.opening.store import Store, open_store
-from siltstone.server.settings.node import load_node_settings
-from support.broker.broker_process import BrokerProcess
+from support.broker.rolling_cluster import (
+    HANG_SECONDS,
+    LOGIN,
+    PARTITIONS,
+    PLAIN,
+    RollingCluster,
+    SteadyProducer,
+    change_all,
+    change_back,
+)
 from support.kafka.kafka_oracles import or_skip
-from support.kafka.quiet_client import QUIET
-from support.processes.cli import run
-from support.processes.ports import free_port
-from support.tls.authority import Authority
-
-NODES = (0, 1, 2)
-PLAIN, SECURE, LOGIN = "PLAINTEXT", "SECURE", "LOGIN"
-PARTITIONS = 6
-HANG_SECONDS = 120
-SETTINGS = {
-    "engine.wal.location": "bucket:0",
-    "engine.wal.puts_per_hour_max": "180000",
-    "broker.num_partitions": str(PARTITIONS),
-    "listener.SECURE.protocol": "SSL",
-    "listener.LOGIN.protocol": "SASL_SSL",
-}
-
-
-class RollingNode(BrokerProcess):
-    """A node at several listeners, each at a port that it keeps."""
-
-    def __init__(self, cluster: "RollingCluster", node_id: int, listeners: tuple[str, ...]) -> None:
-        options = ("--node-id", str(node_id))
-        super().__init__(cluster.folder, cluster.settings, options=options, log_name=f"node-{node_id}")
-        self._addresses = [f"{name}://127.0.0.1:{cluster.ports[node_id][name]}" for name in listeners]
-
-    @property
-    def command(self) -> list[str]:
-        words = super().command
-        at = words.index("--listener")
-        return [
-            *words[:at],
-            *(part for each in self._addresses for part in ("--listener", each)),
-            *words[at + 2 :],
-        ]
-
-
-class RollingCluster:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "store"
-        pair = Authority(folder / "authority").issue("broker")
-        self.authority = str(folder / "authority" / "authority-a.pem")
-        self.settings = SETTINGS | pair.settings(SECURE) | pair.settings(LOGIN)
-        self.ports = {node_id: {name: free_port() for name in (PLAIN, SECURE, LOGIN)} for node_id in NODES}
-        self.nodes: dict[int, RollingNode] = {}
-        self._store: Store | None = None
-
-    def start(self, node_id: int, *listeners: str) -> None:
-        node = RollingNode(self, node_id, listeners)
-        node.start()
-        self.nodes[node_id] = node
-
-    def roll(self, *listeners: str) -> None:
-        """One drained restart after the other. The next one waits until the restarted node leads partitions again."""
-        for node_id in NODES:
-            assert self.nodes[node_id].stop() == 0, self.nodes[node_id].log
-            self.start(node_id, *listeners)
-            self.until(lambda image: sum(node.is_live for node in image.nodes.values()) == len(NODES))
-
-    def until(self, holds: Callable[[MetadataImage], bool]) -> None:
-        if self._store is None:
-            flags = {"engine.node_id": "99"}
-            self._store = open_store(load_node_settings(self.folder, environment={}, flags=flags))
-        give_up = time.monotonic() + HANG_SECONDS
-        while not holds(self._store.metadata.refresh()):
-            assert time.monotonic() < give_up
-            time.sleep(0.05)
-
-    def command(self, *words: str, stdin: bytes = b"") -> None:
-        done = run(*words, "--store", self.folder, stdin=stdin)
-        assert done.status == 0, done.err
-
-    def servers(self, listener: str) -> str:
-        return ",".join(f"127.0.0.1:{self.ports[node_id][listener]}" for node_id in NODES)
-
-    def config(self, listener: str) -> dict[str, str]:
-        config = {"bootstrap.servers": self.servers(listener), **QUIET}
-        if listener != PLAIN:
-            config |= {"security.protocol": "SSL", "ssl.ca.location": self.authority}
-        if listener == LOGIN:
-            config |= {
-                "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512",
-                "sasl.username": "ada", "sasl.password": "pencil",
-            }  # fmt: skip
-        return config
-
-    def close(self) -> None:
-        if self._store is not None:
-            self._store.close()
-        for node in self.nodes.values():
-            node.stop()
-
-
-class SteadyProducer:
-    """Produces numbers without a pause. ``move`` gives it another listener: it waits for all answers, and continues
-    there with the next number, as a program does that is restarted with new settings."""
-
-    def __init__(self, config: Mapping[str, str]) -> None:
-        self.failures: list[str] = []
-        self.next_number = 0
-        self._ends = threading.Event()
-        self._begin(config)
-
-    def _begin(self, config: Mapping[str, str]) -> None:
-        self._ends.clear()
-        self._thread = threading.Thread(target=self._run, args=(dict(config),), daemon=True)
-        self._thread.start()
-
-    def _run(self, config: dict[str, str]) -> None:
-        producer = Producer({**config, "enable.idempotence": True, "linger.ms": 5})
-        while not self._ends.is_set():
-            number = self.next_number
-            producer.produce(
-                "t", str(number).encode(), partition=number % PARTITIONS, on_delivery=self._delivered
-            )
-            self.next_number += 1
-            producer.poll(0.002)
-        if left := producer.flush(HANG_SECONDS):
-            self.failures.append(f"{left} without an answer")
-
-    def _delivered(self, error: object, _: object) -> None:
-        if error is not None:
-            self.failures.append(str(error))
-
-    def stop(self) -> None:
-        self._ends.set()
-        self._thread.join(2 * HANG_SECONDS)
-
-    def move(self, config: Mapping[str, str]) -> None:
-        self.stop()
-        self._begin(config)
-
-    def has_produced(self, count: int) -> None:
-        """Waits until so many more records were produced."""
-        wanted, give_up = self.next_number + count, time.monotonic() + HANG_SECONDS
-        while self.next_number < wanted:
-            assert time.monotonic() < give_up
-            time.sleep(0.01)
-
-
-def everything(config: Mapping[str, str], count: int) -> list[int]:
-    """Reads from the beginning until ``count`` records are there and the ends are reached."""
-    consumer = Consumer({
-        **config, "group.id": "reader", "auto.offset.reset": "earliest", "enable.partition.eof": True,
-    })  # fmt: skip
-    consumer.subscribe(["t"])
-    found, ended, give_up = [], set(), time.monotonic() + HANG_SECONDS
-    while len(found) < count or len(ended) < PARTITIONS:
-        assert time.monotonic() < give_up, (len(found), count, ended)
-        message = consumer.poll(1)
-        if message is None:
-            continue
-        if message.error() is None:
-            found.append(int(message.value()))
-        else:
-            ended.add(message.partition())
-    consumer.close()
-    return found
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[RollingCluster]:
     rolling = RollingCluster(tmp_path)
     try:
-        for node_id in NODES:
-            rolling.start(node_id, PLAIN)
+        rolling.begin()
         yield rolling
     finally:
         rolling.close()
-
-
-def change_all(
-    cluster: RollingCluster, producer: SteadyProducer, config: Callable[[str], dict[str, str]]
-) -> None:
-    """From plaintext to TLS to a login with rights, while the producer produces. ``config``: its own, of a listener."""
-    producer.has_produced(100)
-    cluster.roll(PLAIN, SECURE, LOGIN)
-    cluster.command("nodes", "listener", SECURE)
-    producer.move(config(SECURE))
-    producer.has_produced(100)
-    cluster.command("users", "add", "ada", "--password-file", "-", stdin=b"pencil")
-    cluster.command("acls", "add", "ada", "all", "--topic", "*")
-    cluster.command("acls", "add", "ada", "all", "--group", "*")
-    cluster.command("nodes", "listener", LOGIN)
-    producer.move(config(LOGIN))
-    producer.has_produced(100)
-    cluster.command("authorization", "on", "--super-user", "User:root")
-    producer.has_produced(100)
-    cluster.roll(LOGIN)
-    producer.has_produced(100)
-    producer.stop()
-    assert producer.failures == []
-    found = everything(cluster.config(LOGIN), producer.next_number)
-    assert sorted(found) == [*range(producer.next_number)], "each once"
 
 
 @pytest.mark.clients
@@ -222,6 +41,17 @@ def test_ro01_plaintext_to_tls_to_a_login_with_rights_without_a_record_lost_or_d
     cluster: RollingCluster,
 ) -> None:
     change_all(cluster, SteadyProducer(cluster.config(PLAIN)), cluster.config)
+
+
+@pytest.mark.clients
+@pytest.mark.nightly(tried="rolling changes back")
+@pytest.mark.xdist_group("cluster")
+def test_ro01_and_back_without_a_record_lost_or_doubled(tmp_path: Path) -> None:
+    rolling = RollingCluster(tmp_path)
+    try:
+        change_back(rolling)
+    finally:
+        rolling.close()
 
 
 class SteadyJavaProducer(SteadyProducer):

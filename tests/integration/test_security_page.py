@@ -1,21 +1,32 @@
 """docs/security.md is true: its blocks are run, its settings are read. What each client does is in test_tls."""
 
 import re
+import shutil
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
+import pytest
+
+import siltstone
 from siltstone.model.access import SecurityProtocol
 from siltstone.server.network.listener_settings import CertificateWanted
 from siltstone.server.node_listeners import addresses_of
 from siltstone.server.settings.node import load_node_settings
+from support.broker.broker_process import SILTSTONE
+from support.kafka.kafka_oracles import or_skip
 from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import ROOT, blocks
 
 PAGE = ROOT / "docs" / "security.md"
 _, SERVE, COMMANDS, WITH_LOGIN, USERS, AS_ADA = blocks(PAGE, "sh")
 SETTINGS, TOKENS = blocks(PAGE, "toml")
-RUN = [SERVE, COMMANDS, SETTINGS, TOKENS, WITH_LOGIN, USERS, AS_ADA]
+CLIENTS = blocks(PAGE, "python")
+OURS, JAVA = blocks(PAGE, "properties")
+RUN = [SERVE, COMMANDS, SETTINGS, TOKENS, WITH_LOGIN, USERS, AS_ADA, *CLIENTS, OURS, JAVA]
 
 
 def test_tl21_a_broker_with_tls_in_a_few_commands(tmp_path: Path) -> None:
@@ -74,3 +85,55 @@ def test_sa17_the_settings_of_tokens_are_read(tmp_path: Path) -> None:
     assert bearer is not None
     assert (bearer.issuer, bearer.audience) == ("https://idp.example/realm", "kafka")
     assert bearer.algorithms == ("RS256", "ES256")
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[siltstone.Broker, Path]]:
+    """A broker with a login, and a folder with the file of its authority, as the blocks of clients want it."""
+    folder = tmp_path_factory.mktemp("clients")
+    with siltstone.Broker(users={"ada": "pencil"}, tls=True) as broker:
+        shutil.copy(broker.client_config()["ssl.ca.location"], folder / "ca.pem")
+        yield broker, folder
+
+
+@pytest.mark.parametrize("block", CLIENTS, ids=["confluent-kafka", "kafka-python", "aiokafka"])
+def test_sa01_the_block_of_each_client(secured: tuple[siltstone.Broker, Path], block: str) -> None:
+    broker, folder = secured
+    topic = broker.create_topic(f"flights-{CLIENTS.index(block)}")
+    program = block.replace("broker.example:9093", broker.bootstrap_servers).replace(
+        '"flights"', f'"{topic}"'
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [record.value for record in broker.records(topic)] == [b"one"]
+
+
+def test_sa23_the_file_for_our_commands(secured: tuple[siltstone.Broker, Path]) -> None:
+    broker, folder = secured
+    file = folder / "ada.properties"
+    file.touch(0o600)
+    file.write_text(OURS)
+    done = subprocess.run(
+        [SILTSTONE, "topics", "--client-config", file, "--bootstrap", broker.bootstrap_servers],
+        cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.kafka
+@pytest.mark.nightly(tried="runs of Kafka's tools")
+def test_sa01_the_file_for_java(
+    secured: tuple[siltstone.Broker, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from oracles.java_tools import KafkaTools
+
+    broker, folder = secured
+    topic = broker.create_topic("for-java")
+    file = folder / "java.properties"
+    file.write_text(JAVA)
+    monkeypatch.chdir(folder)
+    with or_skip(lambda: nullcontext(KafkaTools(broker.bootstrap_servers))) as tools:
+        listed = tools.run("kafka-topics", "--list", "--command-config", str(file))
+        assert listed.status == 0 and topic in listed.output.split(), listed.errors

@@ -9,6 +9,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+import siltstone
 from support.broker.broker_process import BrokerProcess
 from support.kafka.raw_kafka import RawConnection
 from support.processes.cli import run
@@ -67,6 +68,39 @@ def token_file(realm: Realm) -> dict[str, str]:
     file = realm.folder / "token"
     file.write_text(realm.token())
     return {"sasl.oauthbearer.token.file": str(file)}
+
+
+def test_sa26_a_view_follows_with_tokens_that_are_renewed_in_their_file(
+    tmp_path: Path, record_tried: RecordTried
+) -> None:
+    """Each token lasts four seconds, and so does the session that it opens: the view logs in again several times. With
+    the first token it could do so for as long as clocks may differ, 30 s more."""
+    with running_realm(tmp_path) as realm:
+        settings = token_file(realm)
+        file = Path(settings["sasl.oauthbearer.token.file"])
+        assert called(realm, settings, "topics", "create", "t").status == 0
+        producer = confluent_kafka.Producer(config_of(realm, realm.token()))
+        config = {
+            "security.protocol": "SASL_SSL", "ssl.ca.location": realm.trusted, "sasl.mechanism": "OAUTHBEARER",
+            **settings,
+        }  # fmt: skip
+        file.write_text(realm.token(seconds=4))
+        with siltstone.KeyedView(realm.broker.bootstrap_servers, "t", client_config=config) as view:
+            ends, number, latest_s = time.monotonic() + 45, 0, 0.0
+            while time.monotonic() < ends:
+                file.with_suffix(".new").write_text(realm.token(seconds=4, jti=str(number)))
+                file.with_suffix(".new").replace(file)
+                sent_s = time.monotonic()
+                producer.produce("t", b"%d" % number, b"key", partition=0)
+                assert producer.flush(60) == 0
+                while view.get(b"key") != b"%d" % number:
+                    assert time.monotonic() < sent_s + 10, f"{number} is missing"
+                    time.sleep(0.01)
+                latest_s = max(latest_s, time.monotonic() - sent_s)
+                number += 1
+                time.sleep(0.2)
+        record_tried("records seen under tokens of four seconds", number)
+        record_tried("milliseconds of the longest wait", round(latest_s * 1_000))
 
 
 @pytest.mark.kafka

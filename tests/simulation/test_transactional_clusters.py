@@ -8,6 +8,7 @@ zombies. What must hold is what ``test_transactional_histories`` says.
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from siltstone.broker.transactions.rules.transaction import AT_REST
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.metadata.commands import FenceNode
 from support.broker.broker_cluster import BrokerCluster, Fate, LateAnswer, Question, in_broker_cluster
 from support.broker.broker_world import WRITE
 from support.broker.cluster_transactions import RoutedCluster, routed
@@ -33,6 +35,10 @@ STEPS_WITH_ALL = 21
 LOST_RATE = 0.1
 
 
+OLDER_WAKES_RATE = 0.2
+"""Drawn for itself: all that a history draws before stays what it is, and so does all of the other histories."""
+
+
 class ClusterHistory(History):
     """``world``: the whole cluster, as one broker."""
 
@@ -47,6 +53,7 @@ class ClusterHistory(History):
         """Numbers that zombies have written: visible only if the zombie itself has committed."""
         self.committed_by: set[TransactionClient] = set()
         self.of_both: set[int] = set()
+        self.wakes = Random(f"the older coordinator of {seed} wakes").random() < OLDER_WAKES_RATE
         cluster.between_nodes = self._fate
 
     def _fate(self, question: Question) -> Fate | LateAnswer | asyncio.Future[None] | None:
@@ -69,6 +76,8 @@ class ClusterHistory(History):
         leaders = tuple(each % NODES for each in range(PARTITIONS))
         self.topic = await self.cluster.topic("t", leaders=leaders)
         for number in range(STEPS):
+            if number == STEPS_WITH_ALL and self.wakes:
+                await self._older_coordinator_wakes(self.programs[0])
             self.kills_max = min(number // STEPS_WITH_ALL, NODES - 1)
             await self.step()
             await self.check()
@@ -294,6 +303,44 @@ class ClusterHistory(History):
         await self._finished(program, task)
         await self.cluster.passes(TIMEOUT_MS + 2_000, 1_000)
 
+    async def _older_coordinator_wakes(self, program: Program) -> None:
+        """The coordinator is paused, and fails over. The next one ends the transaction, and a batch of it comes late.
+        Its leader has the marker, but cannot read the metadata: it asks the older coordinator, which wakes and
+        remembers the transaction as open. Then the program begins the next one, in transaction version 1 under the
+        same epoch."""
+        assert program.generation == 1
+        older = self._coordinator(program)
+        leaders = [each.leader for each in self.world.image.topics[self.topic.id].partitions]
+        elsewhere = [index for index, leader in enumerate(leaders) if leader != older]
+        if not elsewhere or self.dead or not await self._open_everywhere(program):
+            return
+        partition = min(elsewhere)
+        leader = leaders[partition]
+        newer = ({*range(NODES)} - {older, leader}).pop()
+        cannot_read, metadata = self.cluster.nodes[leader].log, self.cluster.nodes[newer].node.metadata
+        client, is_over, self.is_over = program.client, self.is_over, True
+        assert client is not None
+        cannot_read.is_unreadable = True
+        self.dead.add(older)
+        self.cluster.nodes[older].die()
+        await metadata.refresh()
+        await metadata.execute(FenceNode(older, metadata.image.nodes[older].node_epoch))
+        await self.cluster.nodes[newer].fail_over(older)
+        await metadata.refresh()
+        await self.cluster.passes(1_000)
+        await self._finished(program, asyncio.ensure_future(self._ends(program)))
+        await settled(240)
+        self.cluster.nodes[older].is_dead = False  # it wakes; its log is another node's
+        number = self.next_number()
+        self.of_zombies[number] = client
+        sequence = client.sequences.get(("t", partition), 0)
+        await self._in_time(produced(self, client, number, partition, sequence))
+        self.cluster.nodes[older].is_dead = True
+        cannot_read.is_unreadable, self.is_over = False, is_over
+        await self.cluster.known()
+        if program.client is client and await self._open_everywhere(program):
+            await self._finished(program, asyncio.ensure_future(self._ends(program)))
+
     async def _aborts_beside_a_slow_log(self, program: Program) -> None:
         """A program aborts, and a leader's marker is not durable while readers fetch: they see no record of it."""
         if not await self._open_everywhere(program):
@@ -422,8 +469,8 @@ class ClusterHistory(History):
 
 
 SEEDS = (5, 4, 1, 19, 0, 2, 3, 6, 8, 9, 16, 21)
-"""Twelve that show thirteen rules of the protocol when one of them is left out, each within the first four; a change of
-what a history draws makes it necessary to look for them again."""
+"""Twelve that show all rules of the protocol when one of them is left out: number 8 that an older coordinator is
+refused, and the first four all others. A change of what a history draws makes it necessary to look for them again."""
 
 
 def run_history(seed: int) -> None:

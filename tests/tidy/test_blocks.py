@@ -115,7 +115,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> BareEnvironment:
 def test_maintenance_at_the_command_line(bare: BareEnvironment, tmp_path: Path) -> None:
     """``run`` and ``serve`` without a JVM, ``serve`` once; there is no job 7 and no scan pin T."""
     small_store(tmp_path / "siltstone-data")
-    (block,) = MAINTENANCE
+    block, _ = MAINTENANCE
     for line in block.splitlines():
         command = line.partition("#")[0].strip()
         command += {"run": " --runner in-process", "serve": " --runner in-process --once"}.get(
@@ -125,6 +125,19 @@ def test_maintenance_at_the_command_line(bare: BareEnvironment, tmp_path: Path) 
         assert done.returncode == (2 if command.endswith(("cancel 7", "unpin T")) else 0), (
             f"{command}: {done}"
         )
+
+
+def test_erasing_by_key(bare: BareEnvironment, tmp_path: Path) -> None:
+    _, block = MAINTENANCE
+    with Broker(tmp_path / "my-store") as broker:
+        said = [
+            bare.run(line, tmp_path, SILTSTONE_BOOTSTRAP=broker.bootstrap_servers)
+            for line in block.splitlines()
+        ]
+    assert [done.returncode for done in said] == [0, 0, 0, 0], said
+    assert "Nothing was changed" in said[1].stdout
+    assert "none is of the keys" in said[2].stdout and (tmp_path / "erased.json").exists()
+    assert "orders\t1\t" in said[3].stdout
 
 
 def test_maintenance_from_python(bare: BareEnvironment, tmp_path: Path) -> None:

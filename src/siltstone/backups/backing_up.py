@@ -7,6 +7,8 @@ they are copied. The manifest is written last, so a backup that was interrupted 
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
+
 from siltstone.backups.manifest import (
     MANIFEST_FILE,
     METADATA_FILE,
@@ -33,6 +35,7 @@ from siltstone.model.limits import SCAN_PIN_MS_MAX
 from siltstone.model.objects import ObjectState
 from siltstone.object_store.port import ObjectStore
 from siltstone.offline.context import MaintenanceContext, check_metadata_is_newest
+from siltstone.offline.erasures import encode_erasure, erasures_of, list_key
 from siltstone.offline.opening.settings import StoreSettings
 from siltstone.offline.opening.store import open_metadata_log
 from siltstone.runtime.clock import Clock
@@ -71,6 +74,9 @@ def back_up(
                 claim_for_backups(objects, store_id)
                 named = objects_of_all_versions(log, oldest)
                 copied = copy_objects(named, lambda one: buckets_of(context.buckets, one), objects, on_copied)
+                for erasure in erasures_of(image):
+                    listed = msgspec.structs.replace(erasure, verification=None)
+                    objects.put(list_key(erasure.erasure_id), [encode_erasure(listed)])
                 _refuse_missing(image, copied)
     finally:
         if token is not None:

@@ -5,13 +5,14 @@ The restored store is another store: it has no id yet, one bucket, and no node. 
 - streams are CLOSED, and end where their objects end: what was only in the logs of brokers is lost;
 - only committed objects are kept, all in bucket 0, and ids continue after the highest of the whole backup;
 - nodes are fenced, and lead their partitions until other nodes of the new store take them over;
+- records that were erased from the original by their keys are erased again (``offline.erasures``);
 - jobs that ran have failed, pins and the keys that belong to the places of the original are gone.
 
 Topics, configurations, users, rights and quotas are those of the point. So are the offsets of groups, which are records
 of a topic.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -20,10 +21,11 @@ from siltstone.foundation.sharded_map import ShardedMap
 from siltstone.metadata.entities import JobMetadata, JobState, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.objects import DEFAULT_BUCKET_ID, ObjectState
+from siltstone.offline.erasures import ERASURE_PREFIX, Erasure, applied_again, encode_erasure
 
 KEYS_OF_PLACES = (
     "store/", "kafka/cluster-id", "node-address/", "node-listener", "flush/", "unreachable-from/", "lost-log/",
-    "audit-note/", "copies-listed/",
+    "audit-note/", "copies-listed/", "erased-object/",
 )  # fmt: skip
 """The beginnings of keys that say where the original is, or who its nodes are."""
 
@@ -50,8 +52,11 @@ class RestoredLosses(msgspec.Struct, frozen=True):
         return sum(each.end_offset - each.start_offset for each in self.offsets)
 
 
-def restored_image(point: MetadataImage, newest: MetadataImage) -> MetadataImage:
-    """Returns the image of a store that is restored at ``point``; ``newest`` is that of the whole backup."""
+def restored_image(
+    point: MetadataImage, newest: MetadataImage, erasures: Sequence[Erasure] = ()
+) -> MetadataImage:
+    """Returns the image of a store that is restored at ``point``; ``newest`` is that of the whole backup. ``erasures``
+    are all that are known of the original: the restored store has to apply them again."""
     objects = {
         object_id: replace(one, bucket_id=DEFAULT_BUCKET_ID, copies=(), uncertain=())
         for object_id, one in point.objects.items()
@@ -74,11 +79,23 @@ def restored_image(point: MetadataImage, newest: MetadataImage) -> MetadataImage
         destroyed=ShardedMap(),
         nodes=ShardedMap((node_id, replace(node, is_fenced=True)) for node_id, node in point.nodes.items()),
         keys=ShardedMap(
-            (key, value) for key, value in point.keys.items() if not key.startswith(KEYS_OF_PLACES)
+            (
+                {key: value for key, value in point.keys.items() if not key.startswith(KEYS_OF_PLACES)}
+                | dict(_erasures(point, erasures))
+            ).items()
         ),
         jobs=ShardedMap((job_id, _ended(job)) for job_id, job in point.jobs.items()),
         pins=ShardedMap(),
     )
+
+
+def _erasures(point: MetadataImage, erasures: Sequence[Erasure]) -> Iterator[tuple[str, bytes]]:
+    ends = {
+        topic.topic_id: [point.streams[each.data_stream_id].end_offset for each in topic.partitions]
+        for topic in point.topics.values()
+    }
+    for erasure in applied_again(erasures, ends):
+        yield f"{ERASURE_PREFIX}{erasure.erasure_id}", encode_erasure(erasure)
 
 
 def _ended(job: JobMetadata) -> JobMetadata:

@@ -6,7 +6,7 @@ so a restore that was interrupted has made no store, and is repeated with other 
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from siltstone.metadata.store.sqlite import SqliteLog
 from siltstone.metadata.store_id import RESTORED_KEY
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.object_store.port import ObjectStore
+from siltstone.offline.erasures import LIST_PREFIX, Erasure, decode_erasure, erasures_of
 from siltstone.offline.opening.settings import StoreSettings
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random, random_token
@@ -92,11 +93,15 @@ def restore(
     *,
     version: int | None = None,
     time_ms: int | None = None,
+    erasures_from: Path | None = None,
     on_copied: OnCopied = lambda done, total: None,
 ) -> RestoredStore:
     """Makes the store of ``settings`` from the backup in a folder: at its newest version, at ``version``, or at
     ``time_ms``. ``target`` is the new store's bucket; ``sources`` are the buckets in which objects are looked for, the
-    best first. Raises RestoreRefused, ObjectsNotKept, DamagedBackup, VersionNotHeld, TimeNotHeld, and what the buckets
+    best first. What was erased from the original by its keys is to be erased again: erasures that are younger than the
+    backup are in the buckets of the original, or in a newer backup, the folder ``erasures_from``.
+
+    Raises RestoreRefused, ObjectsNotKept, DamagedBackup, VersionNotHeld, TimeNotHeld, and what the buckets
     raise."""
     manifest = read_manifest(folder)
     if is_postgres_url(settings.metadata):
@@ -115,8 +120,8 @@ def restore(
         if time_ms is not None:
             version = version_at(copied_log, time_ms)
         point = newest if version is None else image_at(copied_log, version)
-    made = restored_image(point, newest)
     found = _usable(sources, manifest.store_id)
+    made = restored_image(point, newest, _erasures(newest, found, erasures_from))
     objects = [made.objects[each] for each in sorted(made.objects)]
     copied = copy_objects(objects, lambda one: found, target, on_copied)
     if copied.missing:
@@ -125,6 +130,22 @@ def restore(
         )
     _write(metadata, made, manifest, point.version, clock, rng)
     return RestoredStore(point.version, made, copied, losses(point, newest))
+
+
+def _erasures(newest: MetadataImage, sources: Sequence[ObjectStore], newer: Path | None) -> list[Erasure]:
+    """Returns the erasures that this backup, the buckets and a newer backup know. Raises UnreadableErasure,
+    DamagedBackup, and what the buckets raise."""
+    found = {each.erasure_id: each for each in erasures_of(newest)}
+    for source in sources:
+        for summary in source.list(LIST_PREFIX):
+            each = decode_erasure(source.get_range(summary.key, 0, summary.size_bytes))
+            found.setdefault(each.erasure_id, each)
+    if newer is not None:
+        read_manifest(newer)
+        with closing(SqliteLog(newer / METADATA_FILE, create=False)) as log_of_newer:
+            for each in erasures_of(image_at(log_of_newer)):
+                found.setdefault(each.erasure_id, each)
+    return list(found.values())
 
 
 def _usable(sources: Iterable[ObjectStore], store_id: str) -> list[ObjectStore]:

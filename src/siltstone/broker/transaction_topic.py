@@ -228,9 +228,19 @@ class PartitionMarkers:
         self, opened: Partition, partition: TopicPartition, ending: TransactionEnding
     ) -> None:
         """Asks which transaction it is that the producer has open: this node has read it in the log, where it has no
-        number. Raises TransactionNotKnown."""
+        number. The answer is void when that transaction has ended meanwhile: another one may be open by now. It is
+        void as well when a newer coordinator is known. Raises TransactionNotKnown."""
+        asked = opened.producers.get(ending.producer_id)
         found = await self._open_of(ending.producer_id, partition)
-        if isinstance(found, ErrorCode) or partition not in found.partitions:
+        now = opened.producers.get(ending.producer_id)
+        if (
+            isinstance(found, ErrorCode)
+            or partition not in found.partitions
+            or asked is None
+            or now is None
+            or now.open_from != asked.open_from
+            or found.coordinator_epoch < now.coordinator_epoch
+        ):
             name, index = partition
             raise TransactionNotKnown(
                 f"the coordinator of producer {ending.producer_id} does not say which transaction is open in "

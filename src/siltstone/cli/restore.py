@@ -8,13 +8,17 @@ from siltstone.backups.manifest import BackupManifest
 from siltstone.backups.restored_image import RestoredLosses
 from siltstone.backups.restoring import RestoredStore, read_manifest
 from siltstone.backups.restoring import restore as restore_store
+from siltstone.cli.erase.following import carried_out
 from siltstone.cli.output import copying_shown, print_json, results, table
 from siltstone.cli.positions import parse_time_ms
+from siltstone.cli.runner_options import RunnerChoice, runner_options
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import cell, count_words, counted, size_words
+from siltstone.maintenance.erasure.report import ErasureReport
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.objects import DEFAULT_BUCKET_ID
 from siltstone.object_store.opening import open_store as open_bucket
+from siltstone.offline.erasures import erasures_of
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 
@@ -39,6 +43,11 @@ class PointRefused(InvalidRequest):
     "--objects", metavar="URL", multiple=True,
     help="Look for objects in this bucket, before the backup's and the original's; repeatable.",
 )  # fmt: skip
+@click.option(
+    "--erasures-from", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="FOLDER",
+    help="Learn from this newer backup what was erased by key since, where the original's buckets are gone.",
+)  # fmt: skip
+@runner_options
 @json_option
 @store_options
 def restore(
@@ -47,6 +56,8 @@ def restore(
     at: str | None,
     at_version: int | None,
     objects: tuple[str, ...],
+    erasures_from: Path | None,
+    runner: RunnerChoice,
     as_json: bool,
 ) -> None:
     """Make a new store from the backup in the folder FROM.
@@ -58,7 +69,11 @@ def restore(
     Objects are copied from the bucket of the backup or from those of the original, as far as they are kept there: an
     earlier point is possible for sweep.grace_period_ms. Offsets of groups are restored with their topic. The command
     says what the restored store lacks.
+
+    Records that were erased from the original by their keys (siltstone erase) are erased again, also if the backup is
+    older than the erasure, as far as a bucket of the original, the backup's or a newer backup names it.
     """
+    runner.check()
     if at is not None and at_version is not None:
         raise PointRefused("a time and a version are given: give --at or --at-version")
     clock = SystemClock()
@@ -70,12 +85,26 @@ def restore(
     with copying_shown() as shown:
         done = restore_store(
             source, settings, target, [open_bucket(url, is_opened_later=True) for url in places],
-            clock, system_randomness(), version=at_version, time_ms=time_ms, on_copied=shown,
+            clock, system_randomness(), version=at_version, time_ms=time_ms,
+            erasures_from=erasures_from, on_copied=shown,
         )  # fmt: skip
+    erased = _erased_again(choice, runner, as_json=as_json)
     if as_json:
-        print_json(_document(done))
+        print_json({**_document(done), "erasures": erased})
     else:
         _print(done, settings.folder)
+        for report in erased:
+            results().print(
+                f"Erasure {report.erasure} of {report.topic} was applied again: {counted(report.records, 'record')}.",
+                markup=False, soft_wrap=True,
+            )  # fmt: skip
+
+
+def _erased_again(choice: StoreChoice, runner: RunnerChoice, *, as_json: bool) -> list[ErasureReport]:
+    """Carries out the erasures of the restored store. What is interrupted is continued by its maintenance."""
+    with choice.open() as store:
+        pending = [each for each in erasures_of(store.metadata.refresh()) if each.is_pending]
+        return [carried_out(store, each.erasure_id, runner, wait=False, as_json=as_json) for each in pending]
 
 
 def _places(manifest: BackupManifest, given: tuple[str, ...]) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from siltstone.carrying.pipeline.kind import Kind
 from siltstone.maintenance.copies.kind import CopyRepair
+from siltstone.maintenance.erasure.kind import ErasureKind
 from siltstone.maintenance.garbage_collection.dead_objects import DeadObjects
 from siltstone.maintenance.garbage_collection.kind import Collection
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
@@ -44,6 +45,7 @@ MAKERS: Mapping[str, Callable[[KindSettings], Kind]] = {
     "sweep": lambda settings: Sweep(settings.grace_period_ms),
     "retention": lambda _: Retention(_bounds),
     "dead-objects": lambda settings: DeadObjects(settings.maintenance.gc.lease_ms),
+    "erasure": lambda settings: ErasureKind(settings.maintenance.key_compaction),
     "table-export": lambda settings: TableExport(settings.tables),
     "minor-gc": lambda settings: _collection(Level.MINOR, settings),
     "sso-compaction": lambda settings: StreamSetObjectCompaction(settings.compaction),

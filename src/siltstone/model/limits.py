@@ -231,6 +231,21 @@ KEY_COMPACTION_WAVE_BYTES = 16 * GIB
 KEY_COMPACTION_WAVE_STREAMS_MAX = 256
 """The most source bytes and streams whose tasks run together: enough to keep some dozen executors busy for minutes."""
 
+ERASED_KEYS_MAX = 1_000
+"""The keys of one erasure. Their digests take 50 KB of the metadata, and each record of the topic is compared with all
+of them by one search in a sorted list."""
+
+ERASURES_BYTES_MAX = 16 * MIB
+"""All erasures of a store together: they stay, so that a store that is restored from an older backup applies them
+again. That is 300 requests with the most keys, or 100,000 with one."""
+
+ERASURE_INTERVAL_MS = 10 * MINUTE_MS
+"""How often maintenance looks for erasures that are pending, after a restore or after a command that was
+interrupted."""
+
+ERASURE_WAVE_OBJECTS_MAX = 64
+"""This many objects are rewritten by one run of tasks, and committed before the next ones are prepared."""
+
 SET_ASIDE_MS_MIN = 1 * MINUTE_MS
 SET_ASIDE_MS_MAX = 24 * HOUR_MS
 """A unit that failed is retried after the minimum, then after twice as long each time, up to the maximum."""

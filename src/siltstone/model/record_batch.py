@@ -14,7 +14,7 @@ NO_TIMESTAMP = -1
 """Kafka's value for "no timestamp": no record of the batch carries one."""
 
 
-class RecordBatch(msgspec.Struct, frozen=True):
+class RecordBatch(msgspec.Struct, frozen=True, gc=False):
     """Records of one stream with offsets in [base_offset, end_offset). The store never changes the payload.
 
     ``end_offset - base_offset`` may exceed ``record_count``: key compaction removes records and keeps offsets. The

@@ -152,7 +152,7 @@ def encode_record_header(
 ) -> bytearray:
     """Returns the record header and the frame header together, 104 bytes; the payload follows them in the file.
 
-    The last 72 bytes are the frame header, so the upload uses ``memoryview(header)[32:]`` later.
+    The last 72 bytes are the frame header, so the upload uses ``header[32:]`` later.
     Raises ImpossibleBatch.
     """
     refuse_impossible(batch)

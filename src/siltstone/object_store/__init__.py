@@ -9,7 +9,7 @@ URL inside a ``RetryingStore``, which retries transient failures, limits the req
 ``buckets``          the buckets of an installation by id; reads the index of an object
 ``bucket_identity``  the marker object that binds a bucket to its store
 ``retrying``         retries (after which wait), limits and counts the requests of any adapter
-``keys``             the checks of keys and of multipart uploads that all adapters share
+``keys``             the checks of keys and uploads, and the put that replaces nothing, which all adapters share
 ``memory``           adapter: the memory of this process
 ``folder``           adapter: a local folder
 ``s3``               adapter: S3 and compatible stores, with the optional dependency botocore

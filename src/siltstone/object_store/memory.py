@@ -16,6 +16,7 @@ from siltstone.object_store.keys import (
     checked_part_number,
     key_taken,
     part_missing,
+    put_once,
     size_of_parts,
     upload_ended,
 )
@@ -28,7 +29,6 @@ from siltstone.object_store.port import (
     UploadedPart,
     cut_apart,
 )
-from siltstone.object_store.write_once import put_once
 from siltstone.runtime.clock import Clock
 
 _named: dict[str, "MemoryStore"] = {}

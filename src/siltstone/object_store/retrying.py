@@ -37,7 +37,7 @@ from siltstone.model.limits import (
 from siltstone.object_store.bandwidth.passage import UNCOUNTED, Passage, in_pieces
 from siltstone.object_store.bucket_watch import BucketWatch
 from siltstone.object_store.health import PROBE_PREFIX, WRITES, Breaker
-from siltstone.object_store.keys import size_of_parts
+from siltstone.object_store.keys import has_content, size_of_parts
 from siltstone.object_store.port import (
     MultipartUpload,
     ObjectAlreadyExists,
@@ -48,7 +48,6 @@ from siltstone.object_store.port import (
     StoreTransient,
     UploadedPart,
 )
-from siltstone.object_store.write_once import has_content
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
 

@@ -34,6 +34,10 @@ def _no_beats() -> None:
     return None
 
 
+def _by_environment() -> None:
+    return None
+
+
 class MaintenanceContext(msgspec.Struct, frozen=True):
     metadata: MetadataClient
     buckets: Buckets
@@ -52,13 +56,15 @@ class MaintenanceContext(msgspec.Struct, frozen=True):
     (``pipeline.store_time``); None: the clock is trusted."""
     newest_beat_ms: Callable[[], int | None] = _no_beats
     """Reads the time of the newest beat of any broker; None when no beat is known."""
-    client: ClientSettings | None = None
-    """How brokers are connected to, for records that are in no object yet; None: as SILTSTONE_CLIENT_CONFIG says."""
+    client: Callable[[], ClientSettings | None] = _by_environment
+    """Returns how brokers are connected to, for records that are in no object yet; None: as SILTSTONE_CLIENT_CONFIG
+    says. Each new connection asks again, so a query that runs for months follows a file that is replaced."""
 
     @property
     def security(self) -> Security | None:
-        """What a ``Cluster`` of this store's brokers is given."""
-        return None if self.client is None else Security(self.client)
+        """What a ``Cluster`` of this store's brokers is given. Raises what ``client`` raises."""
+        settings = self.client()
+        return None if settings is None else Security(settings)
 
     def now_ms(self) -> int:
         """Returns the store's time, by which everything is deleted that is deleted by its age (rule 15): that of the

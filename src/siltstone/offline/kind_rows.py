@@ -1,10 +1,10 @@
 """All kinds of maintenance, a row for each, in the order that frees space first.
 
 The sweep deletes what is due. Retention makes bytes dead, so it comes before ``dead-objects``; neither reads an object.
-Then come the kinds that copy: table export, before key compaction removes records that the export has not read; minor
-collections (few live bytes), stream set object compaction, key compaction, stream object compaction, relocation of
-objects that are left in a bucket that is drained, copies that objects lack, and last major collections, which are worth
-doing once a day.
+Then come the kinds that copy: erasures that are pending; table export, before key compaction removes records that the
+export has not read; minor collections (few live bytes), stream set object compaction, key compaction, stream object
+compaction, relocation of objects that are left in a bucket that is drained, copies that objects lack, and last major
+collections, which are worth doing once a day.
 
 The settings ``maintenance.interval.*`` and ``maintenance.rate.*``, the lanes of a service, what waits for room, and the
 order of a schedule are made of these rows; ``maintenance.kinds`` makes the kinds.
@@ -59,6 +59,7 @@ KIND_ROWS = (
     _freeing("sweep", limits.SWEEP_INTERVAL_MS),
     _freeing("retention", limits.RETENTION_INTERVAL_MS),
     _freeing("dead-objects", limits.DEAD_OBJECTS_INTERVAL_MS),
+    _copying("erasure", limits.ERASURE_INTERVAL_MS),
     _copying("table-export", limits.TABLE_EXPORT_INTERVAL_MS),
     KindRow(name="minor-gc", interval_ms=limits.MINOR_GC_INTERVAL_MS, lane=KindLane.REWRITING),
     _copying("sso-compaction", limits.SSO_COMPACTION_INTERVAL_MS, KindLane.REWRITING),

@@ -18,7 +18,7 @@ from typing import Self
 import msgspec
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.connection import Security, parse_bootstrap
+from siltstone.kafka_client.connection import Connection, Security, parse_bootstrap
 from siltstone.kafka_client.consuming import refuse_wrong_checksum, whole_batches
 from siltstone.kafka_client.failures import (
     KafkaNotReady,
@@ -249,7 +249,8 @@ def refuse_stranger(cluster: Cluster, cluster_id: str | None, topic: str, topic_
 
 
 class TailReader:
-    """Fetches one tail piece. Leaving the ``with`` closes the connection."""
+    """Fetches one tail piece. Leaving the ``with`` closes the connections. A partition that has moved since the plan is
+    read from its new leader, which has all that was acknowledged before."""
 
     def __init__(
         self,
@@ -265,6 +266,7 @@ class TailReader:
         self._patience = Patience(clock, rng, FETCH_TIME_LIMIT_MS)
         self._is_known = False
         """Whether the broker of the open connection is known to be the store's, and to have the topic."""
+        self._has_moved = False
 
     def __enter__(self) -> Self:
         return self
@@ -312,6 +314,8 @@ class TailReader:
                     raise DataLost(piece.name, position, self._first_offset()) from refusal
                 raise TopicNotThere(f"{piece.name}: {refusal}") from refusal
             except (Unavailable, NotKafka, RequestNotSpoken) as trouble:
+                if isinstance(trouble, KafkaNotReady) and trouble.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    self._has_moved = True
                 self._cluster.reconnect()
                 self._is_known = False
                 try:
@@ -326,11 +330,19 @@ class TailReader:
             refuse_stranger(self._cluster, piece.cluster_id, piece.topic, piece.topic_id)
             self._is_known = True
         request = _fetch(piece.topic_id, piece.partition, position, FETCH_BYTES_MAX, self._isolation)
-        row = _answered(piece.name, self._cluster.entrance().call_in(FETCH_VERSION, request, FetchResponse))
+        row = _answered(piece.name, self._holder().call_in(FETCH_VERSION, request, FetchResponse))
         records = row.records[0] if row.records else b""
         if len(records) < BATCH_HEADER_BYTES:
             raise KafkaNotReady(ErrorCode.OFFSET_NOT_AVAILABLE, f"{piece.name} has no offset {position} yet")
         return row
+
+    def _holder(self) -> Connection:
+        """Returns the connection to the broker that has the partition open."""
+        if not self._has_moved:
+            return self._cluster.entrance()
+        return self._cluster.broker(
+            self._cluster.leader_of(TopicPartition(self._piece.topic, self._piece.partition))
+        )
 
     def _first_offset(self) -> int:
         partition = TopicPartition(self._piece.topic, self._piece.partition)

@@ -13,17 +13,20 @@ By default glibc gives freed memory back to the operating system as soon as a Mi
 thread has a heap of its own, which other threads cannot use. A reader that catches up takes and frees half a MiB a
 thousand times a second, in nine threads. On a virtual machine the first touch of a page costs several times the copy
 into it, so the memory is kept: docs/decisions/0040-freed-memory.md.
+
+uvloop takes 256 KiB for each connection with TLS, and an idle connection uses a page or two. From a heap with freed
+memory such a piece is dirty and counts whole; so while a connection is made, large pieces are mappings of their own.
 """
 
 import asyncio
 import ctypes
 import gc
 import os
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from siltstone.model.limits import MIB
+from siltstone.model.limits import KIB, MIB
 
 try:
     from uvloop import new_event_loop
@@ -33,9 +36,18 @@ except ImportError:  # Windows, PyPy
 T = TypeVar("T")
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine like ``asyncio.run``, on uvloop where it is installed."""
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+def run(main: Coroutine[Any, Any, T], heap: "KeptHeap | None" = None) -> T:
+    """Runs a coroutine like ``asyncio.run``, on uvloop where it is installed. With a ``heap``, connections with TLS
+    take their buffers beside it."""
+
+    def new_loop() -> asyncio.AbstractEventLoop:
+        loop = new_event_loop()
+        if heap is not None:
+            spared = heap.spared(loop.connect_accepted_socket)
+            loop.connect_accepted_socket = spared  # type: ignore[method-assign]
+        return loop
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(main)
 
 
@@ -80,19 +92,51 @@ TAKEN_APART_BYTES_MIN = 32 * MIB
 """Larger pieces are not in the heap, and go back to the operating system when they are freed."""
 
 
-def keep_freed_memory() -> bool:
+BUFFER_BYTES_MIN = 128 * KIB
+"""While a connection is made, pieces from this size on are mappings of their own: half of uvloop's buffer."""
+
+Connect = Callable[..., Coroutine[Any, Any, Any]]
+
+
+class KeptHeap:
+    """The heap of a process that keeps freed memory. ``mallopt`` is that of glibc."""
+
+    def __init__(self, mallopt: Callable[[int, int], int]) -> None:
+        self._mallopt = mallopt
+        self._is_spared = False
+
+    def spared(self, connect: Connect) -> Connect:
+        """Returns ``loop.connect_accepted_socket`` that takes no large piece from the heap for TLS. The event loop
+        takes its buffer in the first step, before it waits for anything, so the next turn of the loop is late enough to
+        end that. A block that is read meanwhile is a mapping, too, which costs its pages and nothing else."""
+
+        async def connect_sparing(*arguments: Any, **words: Any) -> Any:
+            if words.get("ssl") is not None and not self._is_spared:
+                self._is_spared = True
+                self._mallopt(M_MMAP_THRESHOLD, BUFFER_BYTES_MIN)
+                asyncio.get_running_loop().call_soon(self._use)
+            return await connect(*arguments, **words)
+
+        return connect_sparing
+
+    def _use(self) -> None:
+        self._is_spared = False
+        self._mallopt(M_MMAP_THRESHOLD, TAKEN_APART_BYTES_MIN)
+
+
+def keep_freed_memory() -> KeptHeap | None:
     """Has glibc keep the memory that this process frees, in one heap for all threads. It changes the whole process, so
-    only a program of our own calls it, before it starts threads. Returns False, and changes nothing, if the environment
+    only a program of our own calls it, before it starts threads. Returns None, and changes nothing, if the environment
     has settings of glibc (``MALLOC_…``), or the C library is another one."""
     if any(name.startswith("MALLOC_") for name in os.environ):
-        return False
+        return None
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
-        return False
+        return None
     options = {
         M_ARENA_MAX: 1,
         M_MMAP_THRESHOLD: TAKEN_APART_BYTES_MIN,
         M_TRIM_THRESHOLD: KEPT_BYTES_MAX,
     }
     taken: int = sum(mallopt(option, value) for option, value in options.items())
-    return taken == len(options)
+    return KeptHeap(mallopt) if taken == len(options) else None

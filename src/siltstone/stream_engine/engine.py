@@ -192,7 +192,7 @@ class StreamEngine:
         for stream in closing:
             stream.close()
         if any(self._has_uncommitted(stream) for stream in closing):
-            await self._commit_everything()
+            await self.flush()
         self._refuse_after_failure()
         outcomes = await asyncio.gather(*map(self._close_in_metadata, closing), return_exceptions=True)
         for outcome in outcomes:
@@ -300,19 +300,20 @@ class StreamEngine:
         return self._appends.bytes_waiting
 
     async def wait_for_room(self) -> None:
-        """Waits until no append waits for room, or the engine has failed."""
         await self._appends.wait_for_room()
 
     async def flush(self) -> None:
         """Waits until everything appended before this call is committed. Raises EngineNotRunning when it cannot be."""
-        await self._commit_everything()
-
-    async def _commit_everything(self) -> None:
         await self._appends.wait_until_settled()
         self._refuse_after_failure()
         self._sealing.seal()
         await self._pipeline.drain()
         self._refuse_after_failure()
+
+    async def forget_uploaded(self) -> None:
+        """Drops committed batches from the tail cache and the files of the log."""
+        self._cache.evict_committed()
+        await self._wal.forget_trimmed()
 
     def _refuse_after_failure(self) -> None:
         if self._failure is not None:
@@ -393,7 +394,7 @@ class StreamEngine:
         )  # fmt: skip
 
     async def _close_streams(self) -> None:
-        await self._commit_everything()
+        await self.flush()
         await self.close_streams(list(self._streams.values()))
         await self._close_carried()
         self.is_clean = True

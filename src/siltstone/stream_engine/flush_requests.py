@@ -1,6 +1,9 @@
 """Answers the flushes that programs ask of this node through the metadata (``metadata.flushes``): all appended batches
 are sealed, uploaded and committed, and then the answer is written.
 
+While an erasure is pending, the node then also drops what it keeps of the uploaded batches, so that it neither serves
+their records nor has them in files.
+
 One flush runs at a time. Questions that arrive meanwhile are answered by the next flush, so a program that asks all the
 time causes small objects, but no queue.
 """
@@ -13,6 +16,7 @@ from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.service import MetadataService, ServiceClosed
 from siltstone.model.errors import Unavailable
+from siltstone.offline.erasures import has_pending
 from siltstone.runtime.clock import Clock
 from siltstone.stream_engine.engine import StreamEngine
 
@@ -42,6 +46,8 @@ class FlushRequests:
                 self._is_asked.clear()
                 while (number := self._asked) > self._answered:
                     await self._engine.flush()
+                    if has_pending(self._metadata.image):
+                        await self._engine.forget_uploaded()
                     await self._write(number)
         except ServiceClosed:
             return

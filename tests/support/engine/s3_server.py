@@ -53,7 +53,7 @@ class S3Server:
         self._folder = folder
         self._command = command
         self._numbers = count(1)
-        self._client = _client(endpoint_url, tuple(ENVIRONMENT.values()))
+        self._client = s3_client(endpoint_url, tuple(ENVIRONMENT.values()))
         self._process: subprocess.Popen[bytes] | None = None
 
     def new_url(self) -> str:
@@ -79,7 +79,7 @@ class S3Server:
         """Returns when it can be written to, with these access key and secret if they are given."""
         if keys is not None:
             self._client.close()
-            self._client = _client(self.endpoint_url, keys)
+            self._client = s3_client(self.endpoint_url, keys)
         log = self._folder / "log"
         with log.open("ab") as output:
             process = subprocess.Popen(self._command, stdout=output, stderr=output, cwd=self._folder)
@@ -155,7 +155,7 @@ def running_s3_server(*options: str, keys: tuple[str, str] | None = None) -> Ite
                     left.unlink(missing_ok=True)
 
 
-def _client(endpoint_url: str, keys: tuple[str, ...]) -> Any:
+def s3_client(endpoint_url: str, keys: tuple[str, ...]) -> Any:
     config = Config(
         s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}, connect_timeout=2, read_timeout=2
     )

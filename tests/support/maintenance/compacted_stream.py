@@ -23,11 +23,8 @@ from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, build_control_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.maintenance.key_compaction.task import compact_keys
-from siltstone.maintenance.key_compaction.task_input import (
-    KeyCompactionInput,
-    KeyCompactionResult,
-    SourceObject,
-)
+from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput, KeyCompactionResult
+from siltstone.maintenance.record_rewriting.values import SourceObject
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import encode_frame_header

@@ -14,6 +14,7 @@ from siltstone.kafka_protocol.messages.api_versions import (
     ApiVersionsResponse,
     FinalizedFeatureKey,
 )
+from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest
 from siltstone.kafka_protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
 from siltstone.kafka_protocol.messages.fetch import (
@@ -37,6 +38,7 @@ from siltstone.kafka_protocol.messages.sync_group import (
     SyncGroupResponse,
 )
 from siltstone.kafka_protocol.notation import Message
+from siltstone.model.limits import MIB
 from siltstone.model.serving_limits import MESSAGE_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 from support.kafka.message_strategies import (
     EVERY_VERSION,
@@ -430,3 +432,25 @@ def test_old_and_new_in_one_description() -> None:
         "group_instance_id",
         "topics",
     ]
+
+
+@pytest.mark.parametrize("filler", [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x07"], ids=["fixed", "varint"])
+def test_ab02_no_message_takes_memory_for_lengths_that_are_claimed(filler: bytes) -> None:
+    """Every length is 2³¹−1 here, whatever stands before it, in every version of every message."""
+    refused = 0
+    tracemalloc.start()
+    try:
+        for pair in CATALOGUE.values():
+            for message in pair:
+                for version in range(message.versions[0], message.versions[1] + 1):
+                    for skipped in range(64):
+                        body = bytes(skipped) + filler * 20
+                        try:
+                            decode(message, version, body)
+                        except MalformedMessage:
+                            refused += 1
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert refused > 10_000
+    assert peak_bytes < 8 * MIB

@@ -47,12 +47,21 @@ class Broker:
         self.clock = ManualClock()
         self.answers = list(answers)
         self.asked: list[int] = []
+        self.leaders: list[tuple[int, int]] = []
         self.checks = 0
         self.reconnects = 0
         self.is_closed = False
         self.stranger: Stranger | None = None
 
     def entrance(self) -> "Broker":
+        return self
+
+    def leader_of(self, partition: TopicPartition) -> int:
+        assert partition == TopicPartition("t", 0)
+        return 2
+
+    def broker(self, node_id: int) -> "Broker":
+        self.leaders.append((node_id, len(self.asked)))
         return self
 
     def call_in(self, version: int, request: FetchRequest, kind: type) -> FetchResponse:
@@ -123,6 +132,15 @@ def test_a_broker_that_is_not_ready_is_asked_again_over_a_new_connection(read: R
     assert read(broker) == 2
     assert broker.asked == [10, 12, 12, 12]
     assert (broker.reconnects, broker.checks) == (2, 3), "whose the broker is, is asked anew"
+
+
+def test_a_partition_that_has_moved_is_read_from_its_leader(read: Reading) -> None:
+    moved = answer(code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    broker = Broker(
+        answer(batches(10)), BrokerGone("gone"), moved, BrokerGone("gone"), answer(batches(12, 14))
+    )
+    assert read(broker) == 2
+    assert broker.leaders == [(2, 3), (2, 4)], "asked for only once the first broker has said so"
 
 
 def test_a_broker_that_is_not_ready_for_too_long_is_named(read: Reading) -> None:

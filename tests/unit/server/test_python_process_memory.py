@@ -1,12 +1,19 @@
 """Memory that is freed is used again, by all threads, without new pages of the operating system."""
 
+import asyncio
 import os
 import subprocess
 import sys
 
 import pytest
 
-from siltstone.server.python_process import keep_freed_memory
+from siltstone.server.python_process import (
+    BUFFER_BYTES_MIN,
+    M_MMAP_THRESHOLD,
+    TAKEN_APART_BYTES_MIN,
+    KeptHeap,
+    keep_freed_memory,
+)
 
 PROGRAM = """
 import resource
@@ -14,7 +21,7 @@ from threading import Thread
 from siltstone.server.python_process import keep_freed_memory
 
 PIECE, PIECES = 512 * 1024, 128
-is_kept = keep_freed_memory()
+is_kept = keep_freed_memory() is not None
 
 def use():
     pieces = [b"x" * PIECE for _ in range(PIECES)]
@@ -52,5 +59,38 @@ def test_another_thread_uses_the_memory_again() -> None:
 
 def test_settings_of_the_environment_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MALLOC_ARENA_MAX", "4")
-    assert not keep_freed_memory()
+    assert keep_freed_memory() is None
     assert faults(MALLOC_ARENA_MAX="4")[0] == 0
+
+
+class Glibc:
+    """Notes what is asked of ``mallopt``, and which connections are made between."""
+
+    def __init__(self) -> None:
+        self.noted: list[object] = []
+
+    def mallopt(self, option: int, value: int) -> int:
+        assert option == M_MMAP_THRESHOLD
+        self.noted.append(value)
+        return 1
+
+    async def connect(self, name: str, *, ssl: object = None) -> str:
+        self.noted.append(name)
+        await asyncio.sleep(0)
+        return name
+
+
+def test_only_the_first_step_of_a_connection_with_tls_takes_large_pieces_beside_the_heap() -> None:
+    glibc = Glibc()
+    connect = KeptHeap(glibc.mallopt).spared(glibc.connect)
+
+    async def main() -> None:
+        assert await connect("plain") == "plain"
+        assert await asyncio.gather(connect("a", ssl=1), connect("b", ssl=1)) == ["a", "b"]
+        await asyncio.sleep(0)
+        assert await connect("c", ssl=1) == "c"
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    apart, back = BUFFER_BYTES_MIN, TAKEN_APART_BYTES_MIN
+    assert glibc.noted == ["plain", apart, "a", "b", back, apart, "c", back]

@@ -104,7 +104,7 @@ def test_ab13_sp01_a_task_has_the_secret_only_if_it_has_to_log_in(
     monkeypatch.setattr(source, "open_source", lambda _: nullcontext(SimpleNamespace()))
     reader = data_source.TopicReader(source, data_source.parse_options(source.options))
     reader.partitions()
-    assert asked[0].password == Secret(PLANTED), "the driver asks the owners of tails"
+    assert asked[0]().password == Secret(PLANTED), "the driver asks the owners of tails"
     pickled = cloudpickle.dumps(reader)
     assert (PLANTED.encode() in pickled) is has_tail
     assert b"subscribe" not in pickled, "a task needs no options"

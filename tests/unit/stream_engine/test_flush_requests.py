@@ -9,9 +9,15 @@ import pytest
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import FenceNode, ResumeNode
 from siltstone.metadata.flushes import AskFlush, NodeFlushes, flushes_of
+from siltstone.offline.erasures import Erasure, put_erasure
 from siltstone.stream_engine.components import EngineState
 from support.engine.engine_world import SMALL, Node, World, settled
 from support.scenarios import in_loop
+
+PENDING = Erasure(
+    erasure_id="e", topic_id="a" * 32, topic="t", hash_key=bytes(16), salt=bytes(16), keys=(), bounds=(3,),
+    requested_ms=1,
+)  # fmt: skip
 
 
 def run(folder: Path, scenario: Callable[[World, Node], Awaitable[None]]) -> None:
@@ -112,3 +118,19 @@ async def test_a_question_that_came_while_the_node_was_down_is_answered_at_its_s
     client_of(world).execute(AskFlush(0))
     async with world.node(SMALL) as node:
         assert (await answered(world, node, 1)).answered == 1
+
+
+def test_while_an_erasure_is_pending_nothing_of_the_uploaded_batches_is_kept(tmp_path: Path) -> None:
+    async def scenario(world: World, node: Node) -> None:
+        stream = await node.new_stream()
+        await node.append(stream, b"one", 3)
+        client = client_of(world)
+        await answered(world, node, client.execute(AskFlush(0)))
+        assert node.engine.statistics().tail.bytes_used, "readers find it in memory"
+
+        client.execute(put_erasure(client.image, PENDING))
+        await answered(world, node, client.execute(AskFlush(0)))
+        assert not node.engine.statistics().tail.bytes_used
+        assert [bytes(each.payload) for each in await node.engine.read(stream, 0, 1_000)] == [b"one"]
+
+    run(tmp_path, scenario)

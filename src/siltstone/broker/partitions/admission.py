@@ -63,7 +63,7 @@ class KeyMissing(RecordRefused):
     """Records without a key in a topic that is compacted by key."""
 
 
-class Admitted(msgspec.Struct, frozen=True):
+class Admitted(msgspec.Struct, frozen=True, gc=False):
     """A batch that may be appended: it was checked, and rewritten where the topic's configuration requires it.
     ``append_time_ms`` is -1 unless the topic has LogAppendTime."""
 

@@ -7,6 +7,7 @@ Everything happens on the event loop, in the order of arrival. A batch is visibl
 
 import asyncio
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -29,7 +30,7 @@ from siltstone.broker.partitions.transaction_state import (
     TransactionPermission,
 )
 from siltstone.kafka_protocol.batch_header import BatchHeader, patch_offset_and_epoch, read_batch_header
-from siltstone.kafka_protocol.records.control import build_control_batch
+from siltstone.kafka_protocol.records.control import TransactionMarker, build_control_batch
 from siltstone.metadata.entities import OwnerRange
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.object_formats.aborted_page import encode_aborted_page
@@ -218,13 +219,8 @@ class Partition:
         if self._transactions.judge_marker(ending) is MarkerVerdict.IS_REPEATED:
             return None
         now_ms = self._clock.now_ms()
-        batch = build_control_batch(
-            ending.marker,
-            producer_id=ending.producer_id,
-            producer_epoch=ending.producer_epoch,
-            timestamp_ms=now_ms,
-        )
-        appended = self._append(Admitted(batch, read_batch_header(batch), NO_TIMESTAMP), now_ms)
+        batch, header = _marker_batch(ending.marker, ending.producer_id, ending.producer_epoch, now_ms)
+        appended = self._append(Admitted(bytearray(batch), header, NO_TIMESTAMP), now_ms)
         self._transactions.marker_appended(ending, appended.base_offset, now_ms)
         return appended.durable
 
@@ -452,6 +448,22 @@ class Partition:
             self._engine.append(self._meta, encode_aborted_page(pack_aborted(page)), 1)
             self._pages.written(meta_offset, page)
         return rest
+
+
+MARKER_BATCHES_MAX = 16
+"""Batches of markers that are kept, so that a commit builds one for all its partitions. A commit is one turn of the
+event loop: the one before it is not needed again, unless its partitions are led by many nodes."""
+
+
+@lru_cache(MARKER_BATCHES_MAX)
+def _marker_batch(
+    marker: TransactionMarker, producer_id: int, producer_epoch: int, timestamp_ms: int
+) -> tuple[bytes, BatchHeader]:
+    """Returns the batch without an offset and a leader epoch, which the partition writes into its copy."""
+    batch = build_control_batch(
+        marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=timestamp_ms
+    )
+    return bytes(batch), read_batch_header(batch)
 
 
 def _apart_from_its_request(batch: WritableBuffer) -> WritableBuffer:

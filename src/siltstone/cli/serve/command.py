@@ -179,7 +179,7 @@ def _serve_one(
 ) -> None:
     """Runs the node in this process until it ends. ``together``: the nodes that end when the process that keeps this
     one is gone; None: no process keeps it."""
-    keep_freed_memory()
+    heap = keep_freed_memory()
     if together is not None:
         end_with_parent()
     others = [int(number) for number in (together or "").split(",") if number]
@@ -192,7 +192,8 @@ def _serve_one(
             has_parent=together is not None,
             together=others,
             recover=recover,
-        )
+        ),
+        heap,
     )
 
 

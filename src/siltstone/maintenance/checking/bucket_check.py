@@ -29,6 +29,7 @@ from siltstone.object_store.keys import InvalidKey
 from siltstone.object_store.metadata_mark import contradicts, mark_of_key
 from siltstone.object_store.port import MultipartUpload, ObjectNotFound, ObjectStore, ObjectSummary
 from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.erasures import erasure_id_of_key
 
 PROBE_LEFT_MS_MIN = HOUR_MS
 """A probe takes a moment, and the next one in the same bucket deletes what is older than ten minutes."""
@@ -126,6 +127,8 @@ def _judge_objects(
             yield from _judge_marker(store, bucket_id, image)
         elif mark_of_key(summary.key) is not None or wal_object_name(summary.key) is not None:
             continue
+        elif erasure_id_of_key(summary.key) is not None:
+            continue  # the list of erasures, for a restore from an older backup
         elif (finding := _judge_object(summary, bucket_id, image, now_ms)) and _still_there(
             store, summary.key
         ):

@@ -9,16 +9,12 @@ result, for the reason in ``passes.time_limit``.
 import msgspec
 
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned, learn
-from siltstone.maintenance.key_compaction.passes.output import Output
 from siltstone.maintenance.key_compaction.passes.second_scan import SecondScan, Tally
-from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner, SourceBlocks
 from siltstone.maintenance.key_compaction.passes.time_limit import PassTimeLimit, RanLate
-from siltstone.maintenance.key_compaction.task_input import (
-    CODEC,
-    KeyCompactionInput,
-    KeyCompactionResult,
-    SourceObject,
-)
+from siltstone.maintenance.key_compaction.task_input import CODEC, KeyCompactionInput, KeyCompactionResult
+from siltstone.maintenance.record_rewriting.output import Output
+from siltstone.maintenance.record_rewriting.source_blocks import Scanner, SourceBlocks
+from siltstone.maintenance.record_rewriting.values import SourceObject
 from siltstone.object_store.copies import Copies
 from siltstone.offline.tasks.runner import TaskFailure, peak_memory_bytes
 from siltstone.offline.tasks.source_bytes import SourceError, copies_at, store_at

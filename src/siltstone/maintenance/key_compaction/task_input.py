@@ -7,23 +7,8 @@ Kafka's cleaner does, so that no record of a key or a transaction stays before r
 
 import msgspec
 
-from siltstone.model.objects import ObjectRange
+from siltstone.maintenance.record_rewriting.values import SourceObject, WrittenStreamObject
 from siltstone.offline.tasks.runner import TaskCodec, TaskFailure
-
-
-class SourceObject(msgspec.Struct, frozen=True, array_like=True):
-    """A stream object to be compacted. ``held`` is its one range, ``size_bytes`` the size of the whole object.
-    ``copies``: the further buckets in which it is."""
-
-    object_id: int
-    bucket_id: int
-    size_bytes: int
-    held: ObjectRange
-    copies: tuple[int, ...] = ()
-
-    @property
-    def bucket_ids(self) -> tuple[int, ...]:
-        return (self.bucket_id, *self.copies)
 
 
 class KeyCompactionInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,14 +51,6 @@ class KeyCompactionInput(msgspec.Struct, frozen=True, kw_only=True):
     hash_key: bytes
     pass_ms_max: int = 0
     commit_markers_end: int | None = None
-
-
-class WrittenStreamObject(msgspec.Struct, frozen=True, array_like=True):
-    """An output. ``size_bytes`` is the size of the whole object, ``held`` its one range, as in the commit."""
-
-    object_id: int
-    size_bytes: int
-    held: ObjectRange
 
 
 class KeyCompactionResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,12 +10,14 @@ from enum import IntEnum
 
 from siltstone.metadata.image import ImageView
 from siltstone.model.limits import DAY_MS, HOUR_MS
+from siltstone.offline.erasures import erasures_of_streams
 from siltstone.offline.topic_streams import Role, topic_streams
 from siltstone.topic_configs.table import TopicConfig
 
 
 class RetentionClass(IntEnum):
-    """NONE: the stream belongs to no topic, or holds snapshots. COMPACTED: the topic is compacted by key. FOR_EVER
+    """NONE: the stream belongs to no topic, or holds snapshots. COMPACTED: the topic is compacted by key, or records of
+    some of its keys are to be erased. FOR_EVER
     and BY_SIZE: no limit, or only one of size. The others are limits of time: MINUTES, less than an hour; HOURS, less
     than a day; DAYS, less than ten days; WEEKS, less than a hundred; MONTHS, less than a thousand; YEARS, more."""
 
@@ -63,8 +65,10 @@ def retention_class(config: TopicConfig) -> RetentionClass:
 
 def stream_classes(image: ImageView) -> Classes:
     """Returns the class of every stream of a topic. Streams of snapshots have the class NONE, since each new snapshot
-    replaces the ones before it."""
-    return {
+    replaces the ones before it. Streams under erasure have the class COMPACTED, because records leave stream objects
+    only. Raises UnreadableErasure."""
+    classes = {
         stream_id: retention_class(each.config) if each.role is Role.BATCHES else RetentionClass.NONE
         for stream_id, each in topic_streams(image).items()
     }
+    return classes | dict.fromkeys(erasures_of_streams(image), RetentionClass.COMPACTED)

@@ -29,7 +29,7 @@ from siltstone.object_store.folder.files import (
     walk,
 )
 from siltstone.object_store.folder.multipart import FolderUploads
-from siltstone.object_store.keys import checked_batch, checked_part_number
+from siltstone.object_store.keys import checked_batch, checked_part_number, put_once
 from siltstone.object_store.port import (
     FolderMissing,
     MultipartUpload,
@@ -40,7 +40,6 @@ from siltstone.object_store.port import (
     UploadedPart,
     cut_apart,
 )
-from siltstone.object_store.write_once import put_once
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import opened, sync_directory
 from siltstone.runtime.randomness import Random, random_token

@@ -18,7 +18,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from siltstone.foundation.crc32c import crc32c
 from siltstone.model.buffers import Buffers
-from siltstone.object_store.keys import checked_batch, checked_key, checked_part_number, size_of_parts
+from siltstone.object_store.keys import (
+    checked_batch,
+    checked_key,
+    checked_part_number,
+    put_once,
+    size_of_parts,
+)
 from siltstone.object_store.port import (
     InvalidStoreUrl,
     MultipartUpload,
@@ -40,7 +46,6 @@ from siltstone.object_store.s3.errors import (
 from siltstone.object_store.s3.gather_file import body_of
 from siltstone.object_store.s3.location import S3Location
 from siltstone.object_store.s3.multipart import S3Uploads
-from siltstone.object_store.write_once import put_once
 
 CONNECT_TIMEOUT_SECONDS = 5
 READ_TIMEOUT_SECONDS = 60

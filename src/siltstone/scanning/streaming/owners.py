@@ -5,7 +5,7 @@ cannot be asked: it reads the objects now and the tail later. A warning says so 
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.connection import Security, parse_bootstrap
@@ -31,14 +31,19 @@ Place = tuple[int, str]
 """Node id and address."""
 
 
+def _by_environment() -> None:
+    return None
+
+
 class TailOwners:
-    """Connections to the owners of open partitions."""
+    """Connections to the owners of open partitions. ``security`` is asked for each new one, because the settings of a
+    client may change while a query runs."""
 
     def __init__(
         self,
         clock: Clock,
         rng: Random,
-        security: Security | None = None,
+        security: Callable[[], Security | None] = _by_environment,
         isolation: Isolation = Isolation.COMMITTED,
     ) -> None:
         self._security = security
@@ -95,7 +100,7 @@ class TailOwners:
             if not place[1]:
                 raise Stranger("the metadata has no address of its broker")
             bootstrap = parse_bootstrap(place[1], "node-address")
-            self._clusters[place] = Cluster(bootstrap, self._clock, self._rng, self._security)
+            self._clusters[place] = Cluster(bootstrap, self._clock, self._rng, self._security())
         return self._clusters[place]
 
     def _close(self, place: Place) -> None:

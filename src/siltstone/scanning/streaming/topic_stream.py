@@ -212,7 +212,7 @@ class StreamOfTopics:
             topics = ", ".join(scan.topics or scan.assigned or [scan.pattern or ""])
             holder = f"{socket.gethostname()} process {os.getpid()}: stream of {topics}"
             self._pins = BatchPins(opened, scan.lease_ms, holder)
-            self._owners = TailOwners(opened.clock, opened.rng, opened.security, scan.isolation)
+            self._owners = TailOwners(opened.clock, opened.rng, lambda: opened.security, scan.isolation)
             if scan.isolation is Isolation.COMMITTED:
                 self._committed = CommittedEnds(opened)
             self._opened = opened

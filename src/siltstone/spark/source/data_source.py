@@ -57,9 +57,11 @@ class TopicDataSource(DataSource):  # type: ignore[misc]
 
     @contextmanager
     def open_with_client(self, options: SourceRequest | SinkPlace) -> Iterator[MaintenanceContext]:
-        """Opens the store, whose brokers are connected to as the options say."""
+        """Opens the store, whose brokers are connected to as the options say. Raises what ``ClientChoice.found``
+        does, although nothing is connected to yet."""
+        self.client.found()
         with self.open_source(options) as opened:
-            yield msgspec.structs.replace(opened, client=self.client.found())
+            yield msgspec.structs.replace(opened, client=self.client.found)
 
     @classmethod
     def name(cls) -> str:

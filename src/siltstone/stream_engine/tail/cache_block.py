@@ -14,7 +14,7 @@ from siltstone.model.limits import TAIL_CACHE_RECORD_OVERHEAD_BYTES
 from siltstone.model.record_batch import RecordBatch
 
 
-class CachedBatch(msgspec.Struct, frozen=True):
+class CachedBatch(msgspec.Struct, frozen=True, gc=False):
     """A batch with the frame header that was encoded for the WAL; the upload uses the header again."""
 
     batch: RecordBatch

@@ -129,6 +129,12 @@ class TailCache:
 
     # -- eviction ----------------------------------------------------------------------------------------
 
+    def evict_committed(self) -> None:
+        """Drops the committed batches, however much room there is; those behind an older block that is still being
+        uploaded stay."""
+        while self._closed and self._closed[0].state is CacheBlockState.COMMITTED:
+            self._forget(self._closed.popleft())
+
     def _evict(self) -> None:
         while self._used_bytes + self._reserved_bytes > self._bytes_max and self._closed:
             if self._closed[0].state is not CacheBlockState.COMMITTED:

@@ -30,8 +30,8 @@ from siltstone.object_formats.wal_object import (
     wal_object_name,
     wal_prefix,
 )
+from siltstone.object_store.keys import has_content
 from siltstone.object_store.port import ObjectAlreadyExists, ObjectNotFound, ObjectStore
-from siltstone.object_store.write_once import has_content
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.stream_engine.wal.port import LogObjectsContradict, WalOfAnotherNode, WalOfAnotherStore

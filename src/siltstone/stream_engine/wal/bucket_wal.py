@@ -226,7 +226,7 @@ class BucketWriteAheadLog:
         self._next_position += record_bytes
         if self._queued_bytes >= self._settings.group_bytes_max:
             self._wake.set()
-        return QueuedAppend(self._next_position, memoryview(header)[RECORD_HEADER_BYTES:])
+        return QueuedAppend(self._next_position, header[RECORD_HEADER_BYTES:])
 
     def has_room_for(self, payload_bytes: int) -> bool:
         untrimmed = self._next_position - self._trimmed_position
@@ -234,6 +234,10 @@ class BucketWriteAheadLog:
 
     async def trim(self, position: int) -> None:
         self._trimmed_position = max(self._trimmed_position, position)
+        self._cleaning.set()
+
+    async def forget_trimmed(self) -> None:
+        """Needs nothing of its own: the objects of trimmed records are deleted from time to time."""
         self._cleaning.set()
 
     async def close(self) -> None:

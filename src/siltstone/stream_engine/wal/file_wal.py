@@ -71,6 +71,8 @@ class FileWriteAheadLog:
         self._written_position = 0
         self._synced_position = 0
         self._trimmed_position = 0
+        self._forgotten_position = 0
+        self._rolls: list[asyncio.Future[None]] = []
         self._synced_at_ms = 0.0
         self._wake = asyncio.Event()
         self._closing = False
@@ -149,7 +151,7 @@ class FileWriteAheadLog:
         self._queue_sizes.append(record_bytes)
         self._next_position += record_bytes
         self._wake.set()
-        return QueuedAppend(self._next_position, memoryview(header)[RECORD_HEADER_BYTES:])
+        return QueuedAppend(self._next_position, header[RECORD_HEADER_BYTES:])
 
     def has_room_for(self, payload_bytes: int) -> bool:
         untrimmed = self._next_position - self._trimmed_position
@@ -168,6 +170,19 @@ class FileWriteAheadLog:
             ) as trouble:  # not fatal: only their space is not freed, and recovery skips their records
                 log.warning("trimmed files of the write-ahead log could not be freed: %s", trouble)
                 self._live[:0] = [each for each in retired if each.path.exists()]  # the next trim tries again
+
+    async def forget_trimmed(self) -> None:
+        """Begins a new log file, and deletes the files before it instead of keeping them to be used again: each as soon
+        as all its records are trimmed."""
+        self._forgotten_position = self._next_position
+        # Why first: the new file would be made of a spare, and have its stale records.
+        await self._calls.run(self._directory.delete_spares)
+        if not self._closing:
+            rolled = asyncio.get_running_loop().create_future()
+            self._rolls.append(rolled)
+            self._wake.set()
+            await rolled
+        await self.trim(self._trimmed_position)
 
     async def close(self) -> None:
         if self._closing:
@@ -196,8 +211,10 @@ class FileWriteAheadLog:
     # -- group commit ------------------------------------------------------------------------------------
 
     async def _write_groups(self) -> None:
-        while self._queue or not self._closing:
-            if self._queue:
+        while self._queue or self._rolls or not self._closing:
+            if self._rolls:
+                await self._roll()
+            elif self._queue:
                 await self._write_next_group()
             elif self._is_unsynced and self._sync_is_due():
                 await self._sync()
@@ -205,6 +222,15 @@ class FileWriteAheadLog:
                 await self._wake.wait()
                 self._wake.clear()
         await self._sync()
+
+    async def _roll(self) -> None:
+        rolls, self._rolls = self._rolls, []
+        newest = self._live[-1] if self._live else None
+        if newest is not None and newest.first_position < self._written_position:
+            await self._begin_file(0)
+        for rolled in rolls:
+            if not rolled.done():
+                rolled.set_result(None)
 
     # Why no timer gathers a larger group: while one group is synced, the next one gathers by itself, and a lone
     # append is not delayed.
@@ -349,7 +375,10 @@ class FileWriteAheadLog:
             segment.close()
         self._directory.begin_with(oldest_position)
         for segment in segments:
-            self._directory.retire(segment)
+            is_used_again = segment.first_position >= self._forgotten_position
+            self._directory.retire(segment, is_used_again=is_used_again)
 
     def _failed(self, failure: BaseException) -> None:
+        for rolled in self._rolls:
+            rolled.cancel()
         self._on_failure(WalWriteFailed(f"the write-ahead log cannot be written: {failure}"))

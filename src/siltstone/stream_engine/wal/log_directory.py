@@ -342,16 +342,22 @@ class LogDirectory:
             _, newest_position = self._named_files() or (oldest_position, oldest_position)
             self._name_files(oldest_position, newest_position)
 
-    def retire(self, segment: LogFile | KeptLogFile) -> None:
-        """Keeps the file of a trimmed log file as a spare, or deletes it when there are SPARES_MAX spares, or when an
-        earlier start wrote it."""
-        if isinstance(segment, KeptLogFile) or len(self._spares) >= SPARES_MAX:
+    def retire(self, segment: LogFile | KeptLogFile, *, is_used_again: bool = True) -> None:
+        """Keeps the file of a trimmed log file as a spare, or deletes it when there are SPARES_MAX spares, when an
+        earlier start wrote it, or when it is not to be used again."""
+        if isinstance(segment, KeptLogFile) or len(self._spares) >= SPARES_MAX or not is_used_again:
             segment.path.unlink()
             return
         self._spare_number += 1
         spare = self._directory / f"{self._spare_number}.spare"
         segment.path.rename(spare)
         self._spares.append(spare)
+
+    def delete_spares(self) -> None:
+        """Deletes the spares, which hold stale records."""
+        while self._spares:
+            self._spares.pop().unlink()
+        sync_directory(self._directory)
 
     def close(self) -> None:
         """May be called again."""

@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from siltstone.foundation.histogram import HistogramCounts
+from siltstone.model.buffers import Buffer
 from siltstone.model.errors import Fenced, InvalidRequest, Unavailable
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.identity import LogIdentity
@@ -44,11 +45,12 @@ class LogObjectsContradict(Unavailable):
     """The bucket lists an object of the log that it does not return, or refuses a put at a key where it shows none."""
 
 
-class QueuedAppend(msgspec.Struct, frozen=True):
-    """The log position after the append's record, and its frame header, which the upload uses again."""
+class QueuedAppend(msgspec.Struct, frozen=True, gc=False):
+    """The log position after the append's record, and its frame header, which the upload uses again: a copy, because
+    the garbage collector would scan a view of it as long as the batch is in the tail cache."""
 
     end_position: int
-    frame_header: memoryview
+    frame_header: Buffer
 
 
 class WalStatistics(msgspec.Struct, frozen=True):
@@ -120,6 +122,11 @@ class WriteAheadLog(Protocol):
 
     async def trim(self, position: int) -> None:
         """Frees the log below ``position``, which is committed."""
+        ...
+
+    async def forget_trimmed(self) -> None:
+        """Deletes what was trimmed so far, as soon as no record beside it is needed. Other trimmed records may stay on
+        the disk, in files that are used again."""
         ...
 
     async def close(self) -> None:

@@ -9,6 +9,7 @@ from support.broker.broker_world import WRITE, in_broker_world
 from support.broker.transactional import OTHER_PID, PID, OpenProducer, plain
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import batches_in, fetch_request, row_of
+from support.processes.calls_counted import calls_counted
 from support.scenarios import scenario
 
 COMMITTED, UNCOMMITTED = 1, 0
@@ -170,3 +171,28 @@ async def test_a_marker_alone_is_news_in_a_session(world) -> None:
         topic, {}, isolation_level=COMMITTED, wait_ms=0, session_id=first.session_id, session_epoch=2
     )
     assert len(batches_in(row_of(await client.ask(again)))) == 3
+
+
+@scenario(in_broker_world)
+async def test_tp36_committed_records_cost_the_broker_what_all_records_do(world) -> None:
+    """One transaction in a hundred is aborted. Counted and not timed: the answers, and the calls to make them."""
+    topic = await world.topic()
+    partition = await world.partition(topic)
+    producer = OpenProducer(partition)
+    for number in range(1_000):
+        await producer.send(10)
+        await producer.end(Outcome.COMMIT if number % 100 else Outcome.ABORT)
+    answers, listed, called = {}, {}, {}
+    await fetch(world, topic, 0)
+    for level in (UNCOMMITTED, COMMITTED):
+        answers[level] = listed[level] = called[level] = offset = 0
+        while offset < partition.high_watermark:
+            with calls_counted() as calls:
+                row = await fetch(world, topic, offset, level, bytes_max=16_384)
+            called[level] += len(calls)
+            answers[level] += 1
+            listed[level] += len(row.aborted_transactions or ())
+            offset = batches_in(row)[-1][1] + 1
+    assert answers[COMMITTED] == answers[UNCOMMITTED] > 10
+    assert 10 <= listed[COMMITTED] <= 10 + answers[COMMITTED] and not listed[UNCOMMITTED]
+    assert called[COMMITTED] <= 1.1 * called[UNCOMMITTED]

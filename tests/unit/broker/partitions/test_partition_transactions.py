@@ -26,6 +26,7 @@ from support.broker.broker_world import ENGINE, KIB, WRITE, in_broker_world
 from support.broker.partition_state import ReadOffsets
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import batch_of, sequenced
+from support.processes.calls_counted import calls_counted
 from support.scenarios import scenario
 
 PID = 9
@@ -223,3 +224,22 @@ async def test_tp24_a_page_without_its_snapshot_and_a_page_that_is_damaged(world
     first_read = reads.of(partition.streams.data.stream_id)[0][0]
     assert first_read == (0 if record == "a page" else snapshot_offset)
     assert ("so the whole partition is read" in caplog.text) == (record == "a page")
+
+
+@scenario(in_broker_world)
+async def test_a_commit_builds_its_marker_once_and_each_partition_has_its_own_copy(world) -> None:
+    topic = await world.topic(partitions=3)
+    partitions = [await world.partition(topic, index) for index in range(3)]
+    for number, partition in enumerate(partitions):
+        for _ in range(number):
+            await last(partition.append_admitted(plain()))
+        await last(begin(partition))
+    with calls_counted() as calls:
+        markers = [partition.append_marker(ending(Outcome.COMMIT, epoch=6)) for partition in partitions]
+    assert calls.count("build_control_batch") == 1
+    assert [await marker for marker in markers] == [1, 2, 3]
+    for partition in partitions:
+        stored = (await partition.read(partition.next_offset - 1, 10_000))[0].payload
+        header = read_batch_header(stored)
+        assert (header.base_offset, header.producer_epoch) == (partition.next_offset - 1, 6)
+        assert read_control_batch(stored) == TransactionMarker(Outcome.COMMIT, 3)

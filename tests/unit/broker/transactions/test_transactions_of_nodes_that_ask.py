@@ -11,7 +11,7 @@ from siltstone.broker.partitions.transaction_state import CoordinatorFenced, Tra
 from siltstone.broker.topics.names import TRANSACTIONS_TOPIC
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker
-from support.broker.broker_cluster import in_broker_cluster
+from support.broker.broker_cluster import LateAnswer, in_broker_cluster
 from support.broker.left_out_rules import without
 from support.broker.transaction_clients import NONE, TIMEOUT_MS, TransactionClient, ends
 from support.engine.engine_world import settled
@@ -42,8 +42,8 @@ async def test_tx47_an_older_coordinator_is_not_believed(cluster) -> None:
 @pytest.mark.parametrize("rule_stands", [True, False])
 @scenario(in_broker_cluster)
 async def test_tx47_what_an_older_coordinator_permits_would_be_ended_by_nobody(cluster, rule_stands) -> None:
-    """The rule of the model that histories of clusters do not find: the leader has a marker of a newer coordinator, and
-    the answer of a paused one comes after it, not around it. No other rule stands here."""
+    """The leader has a marker of a newer coordinator, and the answer of a paused one comes after it, not around it. No
+    other rule stands here."""
     with nullcontext() if rule_stands else without("older_coordinator_is_refused"):
         world, topic, client = await begun(cluster)
         await send(client, topic, 1)
@@ -88,6 +88,36 @@ async def test_tx47_a_coordinator_whose_marker_is_refused_for_a_newer_one_reads_
     assert await outcome(world, topic) == [(2, True), (0, False)]
     await cluster.passes(20_000, 1_000)
     assert coordinator_of(cluster, client).phase is Phase.ACTIVE, "it is not read again and again"
+
+
+@scenario(in_broker_cluster)
+async def test_tp39_a_number_that_comes_late_is_not_taken_for_that_of_the_next_transaction(cluster) -> None:
+    """A leader that has read its log asks for the number of what is open, and the marker is sent again before it has
+    the answer. By then the next transaction, under the same epoch, is open."""
+    world, topic, client = await begun(cluster, 1, coordinator=0)
+    await send(client, topic, 1)
+    partition = await cluster.nodes[1].parts.partitions.open(topic, 1)
+    partition.transactions.number_is(client.pid, -1, -1)
+    late, asked = asyncio.get_running_loop().create_future(), []
+
+    def first_is_late(question):
+        if question.asks != 1 or asked:
+            return None
+        asked.append(question)
+        return LateAnswer(late)
+
+    cluster.between_nodes = first_is_late
+    assert await client.end() is NONE
+    await cluster.passes(12_000, 1_000)
+    assert asked and await outcome(world, topic) == [(0, True), (2, True)]
+    await send(client, topic, 1)
+    number = partition.producers.get(client.pid).open_number
+    late.set_result(None)
+    await settled()
+    assert partition.producers.get(client.pid).open_number == number > 0
+    assert await client.end() is NONE
+    await cluster.passes(12_000, 1_000)
+    assert await outcome(world, topic) == [(0, True), (4, True)]
 
 
 @scenario(in_broker_cluster)

@@ -4,7 +4,8 @@ from msgspec.structs import replace
 from siltstone.carrying.pipeline.kind import Outcome
 from siltstone.maintenance.key_compaction.carrying_out import done, failed, not_needed
 from siltstone.maintenance.key_compaction.planning.stream_plan import StreamPlan
-from siltstone.maintenance.key_compaction.task_input import KeyCompactionResult, WrittenStreamObject
+from siltstone.maintenance.key_compaction.task_input import KeyCompactionResult
+from siltstone.maintenance.record_rewriting.values import WrittenStreamObject
 from siltstone.model.objects import ObjectRange
 from support.maintenance.keyed_metadata import KeyedMetadata
 

@@ -46,10 +46,14 @@ class Brokers:
         self.strangers: set[str] = set()
         self.asked: list[tuple[str, int]] = []
         self.addresses = {1: A, 2: B}
-        self.owners = TailOwners(self.clock, seeded_randomness(1))
+        self.security = "old"
+        self.used: list[str] = []
+        asked: Any = lambda: self.security  # noqa: E731
+        self.owners = TailOwners(self.clock, seeded_randomness(1), asked)
 
-    def connect(self, bootstrap: Any, *_: object) -> Connection:
+    def connect(self, bootstrap: Any, clock: object, rng: object, security: str) -> Connection:
         (place,) = bootstrap
+        self.used.append(security)
         self.made.append(Connection(f"{place.host}:{place.port}"))
         return self.made[-1]
 
@@ -161,3 +165,16 @@ def test_a_node_without_an_address_is_named_as_well(
         "its broker at an unknown address cannot be asked for the rest: the metadata has no address"
         in caplog.text
     )
+
+
+def test_each_new_connection_is_made_by_the_settings_of_its_moment(brokers: Brokers) -> None:
+    assert brokers.ends(partition(1)) == [END]
+    brokers.security = "new"
+    assert brokers.ends(partition(1)) == [END]
+    assert brokers.used == ["old"], "an open connection stays"
+    brokers.silent.add(A)
+    assert brokers.ends(partition(1)) == [COMMITTED]
+    brokers.silent.clear()
+    brokers.clock.advance_ms(PAUSE_MS)
+    assert brokers.ends(partition(1)) == [END]
+    assert brokers.used == ["old", "new"]

@@ -8,7 +8,9 @@ import pytest
 
 from siltstone.broker.request import ConnectionContext, Listener
 from siltstone.model.access import LoginMechanism, Principal, SecurityProtocol, SessionState
+from siltstone.model.limits import MIB
 from siltstone.model.serving_limits import SASL_FRAME_BYTES_MAX
+from siltstone.server.network.settings import NetworkSettings
 from siltstone.server.network.statistics import CloseReason
 from support.kafka.network_world import (
     SECOND_MS,
@@ -58,8 +60,13 @@ async def test_sa05_before_a_login_frames_are_small_and_afterwards_large() -> No
     client.feed(framed(largest))
     assert client.writes == [framed(largest)]
     client.feed(framed(b"right"))
-    client.feed(framed(bytes(1_000_000)))
-    assert client.writes[-1] == framed(bytes(1_000_000))
+    large = bytes(NetworkSettings().socket_request_max_bytes)
+    assert len(large) == 100 * MIB
+    client.feed(framed(large))
+    assert len(client.writes[-1]) == 4 + len(large)
+    client.feed(pack(">i", len(large) + 1))
+    await turns()
+    assert closed(world) == {CloseReason.MALFORMED: 2}
 
 
 @pytest.mark.parametrize("handle", [login, slow_login])

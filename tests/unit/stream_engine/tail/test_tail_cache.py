@@ -203,3 +203,20 @@ def test_an_empty_cache():
         0,
     )
     assert TailCache(10).has_room_for(10) and not TailCache(10).has_room_for(11)
+
+
+def test_committed_blocks_leave_at_once_when_that_is_asked_and_others_stay():
+    cache = TailCache(100 * charge_of(100))
+    put(cache, cached(1, 0))
+    first = cache.seal()
+    put(cache, cached(1, 1))
+    second = cache.seal()
+    put(cache, cached(2, 0))
+    cache.commit(second)
+    cache.evict_committed()
+    assert cache.window(1, 0, 2, 1000) is not None, "the older block is still being uploaded"
+    cache.commit(first)
+    cache.evict_committed()
+    assert cache.window(1, 0, 2, 1000) is None
+    assert cache.window(2, 0, 1, 1000) is not None, "what is not committed is read here alone"
+    assert cache.statistics().bytes_used == charge_of(100)

@@ -1,5 +1,6 @@
 import asyncio
 import errno
+import gc
 import os
 import shutil
 
@@ -9,6 +10,7 @@ from siltstone.object_formats.log_file import RECORD_OVERHEAD_BYTES
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.settings import InvalidSetting, WalSettings, WalSync
+from siltstone.stream_engine.tail.cache_block import CachedBatch
 from siltstone.stream_engine.wal.port import WalInUse, WalOfAnotherNode, WalWriteFailed
 from support.engine.batches import batch
 from support.engine.wal_disk import put_disk_in
@@ -83,6 +85,16 @@ def test_the_frame_header_for_the_upload_is_the_one_in_the_log(tmp_path):
         await node.wal.close()
 
     asyncio.run(main())
+
+
+@in_loop
+async def test_the_garbage_collector_scans_nothing_of_a_batch_in_the_tail_cache(tmp_path) -> None:
+    node = await WalNode(tmp_path).start()
+    one = batch(5, 9, 2, 30)
+    queued = node.wal.append(one, 0)
+    kept = (queued, one, one.payload, queued.frame_header, CachedBatch(one, queued.frame_header))
+    assert not any(map(gc.is_tracked, kept))
+    await node.wal.close()
 
 
 @in_loop
@@ -272,7 +284,7 @@ async def test_segments_are_used_again_and_their_stale_records_are_never_seen(tm
 def test_a_segment_that_cannot_be_freed_is_no_reason_to_stop(tmp_path, monkeypatch, caplog):
     from siltstone.stream_engine.wal.log_directory import LogDirectory
 
-    def refuse(self, segment):
+    def refuse(self, segment, **_):
         raise OSError(errno.EACCES, "no")
 
     async def main():

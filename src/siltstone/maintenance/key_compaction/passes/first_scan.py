@@ -20,9 +20,9 @@ import numpy as np
 
 from siltstone.kafka_protocol.records.control import read_control_batch
 from siltstone.maintenance.key_compaction.passes.key_map import KeyMap
-from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner
 from siltstone.maintenance.key_compaction.passes.time_limit import PassTimeLimit
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput
+from siltstone.maintenance.record_rewriting.source_blocks import Scanner
 from siltstone.offline.transactions import Outcomes
 from siltstone.record_columns.batches import BAD_BATCH, Batches
 from siltstone.record_columns.chunking import chunks, unreadable

@@ -12,14 +12,13 @@ A batch with tombstones gets its delete horizon when it lies wholly below the ma
 of their keys is left (K6; Kafka sets it earlier).
 """
 
-from enum import IntEnum
-
 import msgspec
 import numpy as np
 
 from siltstone.kafka_protocol.batch_errors import MalformedRecords
 from siltstone.kafka_protocol.records.control import Outcome, read_control_batch
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned
+from siltstone.maintenance.record_rewriting.chunk_writing import RecordAction
 from siltstone.record_columns.batches import Batches
 from siltstone.record_columns.chunking import Records
 from siltstone.record_columns.kernels.columns import Flags, Integers
@@ -42,16 +41,6 @@ class TransactionsSeen:
             self._with_batches.remove(producer_id)
             return False
         return True
-
-
-class RecordAction(IntEnum):
-    """What is done with a batch: copied unchanged, written with fewer records or a new delete horizon, written without
-    records, or dropped."""
-
-    COPY = 0
-    REBUILD = 1
-    EMPTY = 2
-    DROP = 3
 
 
 class RecordVerdict:

@@ -13,14 +13,13 @@ from siltstone.maintenance.key_compaction.passes.first_scan import Learned
 from siltstone.maintenance.key_compaction.passes.judging import (
     Judge,
     KeptRecords,
-    RecordAction,
     RecordVerdict,
 )
-from siltstone.maintenance.key_compaction.passes.output import Output
-from siltstone.maintenance.key_compaction.passes.rebuilding import Rebuilding, rebuilt_batches
-from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner
 from siltstone.maintenance.key_compaction.passes.time_limit import PassTimeLimit
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput
+from siltstone.maintenance.record_rewriting.chunk_writing import ChunkWork, RecordAction, write_chunk
+from siltstone.maintenance.record_rewriting.output import Output
+from siltstone.maintenance.record_rewriting.source_blocks import Scanner
 from siltstone.record_columns.batches import Batches
 from siltstone.record_columns.chunking import Chunk, Records, chunks
 from siltstone.record_columns.kernels.columns import Flags, Integers
@@ -49,6 +48,10 @@ class _JudgedChunk(msgspec.Struct, frozen=True):
     verdict: RecordVerdict
     actions: Integers
 
+    def work(self, horizon_ms: int) -> ChunkWork:
+        gets_horizon = self.verdict.gets_horizon
+        return ChunkWork(self.batches, self.chunk, self.kept.kept, self.actions, gets_horizon, horizon_ms)
+
 
 class SecondScan:
     """The second scan of one stream; each of its methods scans all sources, and raises RanLate."""
@@ -76,7 +79,9 @@ class SecondScan:
         tally = Tally()
         for judged in self._judged_chunks():
             _count(tally, judged)
-            tally.batches_grown += self._write_chunk(judged, output)
+            tally.batches_grown += write_chunk(
+                judged.work(self._given.horizon_ms), output, self._scanner.kernels
+            )
         output.finish()
         return tally
 
@@ -112,30 +117,6 @@ class SecondScan:
         newest = self._learned.newest.newest(self._scanner.hashes(records), wanted & records.have_key)
         are_newest: Flags = newest <= records.offsets
         return are_newest
-
-    def _write_chunk(self, judged: _JudgedChunk, output: Output) -> int:
-        """Writes the batches of a chunk. → How many of them became larger (G16)."""
-        batches, chunk, actions = judged.batches, judged.chunk, judged.actions
-        is_new = (actions == RecordAction.REBUILD) | (actions == RecordAction.EMPTY)
-        rows = chunk.first + np.flatnonzero(is_new)
-        gets_horizon = judged.verdict.gets_horizon
-        job = Rebuilding(batches, chunk.records, rows, judged.kept.kept, gets_horizon, self._given.horizon_ms)
-        rebuilt = rebuilt_batches(job, self._scanner.kernels) if len(rows) else batches
-        next_rebuilt = 0
-        for action, first, end in _runs(np.where(is_new, RecordAction.REBUILD, actions)):
-            if action == RecordAction.COPY:
-                output.copy(batches, chunk.first + first, chunk.first + end)
-            elif action == RecordAction.REBUILD:
-                output.copy(rebuilt, next_rebuilt, next_rebuilt + end - first)
-                next_rebuilt += end - first
-        return int((rebuilt.sizes[: len(rows)] > batches.sizes[rows]).sum())
-
-
-def _runs(actions: Integers) -> Iterator[tuple[int, int, int]]:
-    """Yields the stretches of equal actions: the action, the first batch, and the batch after the last."""
-    firsts = np.flatnonzero(np.diff(actions, prepend=-1))
-    ends = np.append(firsts[1:], len(actions))
-    yield from zip(actions[firsts].tolist(), firsts.tolist(), ends.tolist(), strict=True)
 
 
 def _count(tally: Tally, judged: _JudgedChunk) -> None:

@@ -27,7 +27,7 @@ from siltstone.maintenance.key_compaction.planning.stream_plan import (
     waited_ms,
     why_dirty_enough,
 )
-from siltstone.maintenance.key_compaction.task_input import SourceObject
+from siltstone.maintenance.record_rewriting.values import SourceObject
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.streams import first_holding

@@ -6,7 +6,7 @@ import msgspec
 
 from siltstone.carrying.pipeline.kind import PlannedUnit, Unplanned
 from siltstone.foundation.quantity_words import count_words, seconds_words, size_words
-from siltstone.maintenance.key_compaction.task_input import SourceObject
+from siltstone.maintenance.record_rewriting.values import SourceObject
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.topic_configs.table import TopicConfig
 

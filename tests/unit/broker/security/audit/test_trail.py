@@ -450,3 +450,20 @@ async def test_au03_notes_without_room_are_written_when_there_is_some(
     assert not [key for key in world.parts.metadata.image.keys if key.startswith("audit-note/")]
     of_notes = [each["time"] for each in await audited(world.parts) if each.get("resource") == "user eve"]
     assert len(of_notes) == len(set(of_notes)) == 50
+
+
+@pytest.mark.parametrize(
+    ("mode", "outcome"), [(AuthorizationMode.ON, "refused"), (AuthorizationMode.REPORT, "passed")]
+)
+def test_ac19_what_is_denied_or_would_be_is_audited(mode: AuthorizationMode, outcome: str) -> None:
+    async def scene(world: BrokerWorld) -> None:
+        await world.topic("t")
+        await switch(world, mode=mode)
+        await client_of(world).ask(MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
+        await passes(world)
+        denied = [each for each in await audited(world.parts) if each["event"] == "denied"]
+        names = ("outcome", "principal", "operation", "resource", "rule")
+        expected = (outcome, str(STRANGER), "DESCRIBE", "topic t", "no ACL allows it")
+        assert [fields_of(each, names) for each in denied] == [expected]
+
+    in_broker_world(scene, ALL)

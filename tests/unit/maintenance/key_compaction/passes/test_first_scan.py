@@ -4,8 +4,8 @@ import pytest
 
 from siltstone.kafka_protocol.records.control import Outcome
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned, learn
-from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner, SourceBlocks
 from siltstone.maintenance.key_compaction.passes.time_limit import PassTimeLimit
+from siltstone.maintenance.record_rewriting.source_blocks import Scanner, SourceBlocks
 from siltstone.object_store.copies import Copies
 from siltstone.record_columns.kernels import plain
 from siltstone.runtime.clock import ManualClock

@@ -8,13 +8,9 @@ import pytest
 
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, build_control_batch
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned
-from siltstone.maintenance.key_compaction.passes.judging import (
-    Judge,
-    RecordAction,
-    RecordVerdict,
-    TransactionsSeen,
-)
+from siltstone.maintenance.key_compaction.passes.judging import Judge, RecordVerdict, TransactionsSeen
 from siltstone.maintenance.key_compaction.passes.key_map import KeyMap
+from siltstone.maintenance.record_rewriting.chunk_writing import RecordAction
 from siltstone.offline.transactions import Outcomes
 from siltstone.record_columns.batches import Batches, BlockPlace
 from siltstone.record_columns.kernels import columns, plain

@@ -2,8 +2,9 @@ from typing import Any
 
 import pytest
 
-from siltstone.maintenance.key_compaction.passes.source_blocks import SourceBlocks, StreamNotCompactable
-from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput, SourceObject
+from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput
+from siltstone.maintenance.record_rewriting.source_blocks import SourceBlocks, StreamNotCompactable
+from siltstone.maintenance.record_rewriting.values import SourceObject
 from siltstone.model.objects import ObjectRange, object_key
 from siltstone.object_formats.batch_frame import decode_frames
 from siltstone.object_formats.block_index import DamagedBlock

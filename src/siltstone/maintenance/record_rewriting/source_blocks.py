@@ -1,4 +1,4 @@
-"""Reads the sources of a key compaction block by block, in offset order, each block verified against its index entry.
+"""Reads the sources of a task block by block, in offset order, each block verified against its index entry.
 
 One request is read ahead while the blocks of the one before are processed, so two requests are in memory. Both scans
 of a task read through the same ``Scanner``, which decodes the batches of each block.
@@ -9,7 +9,7 @@ from concurrent.futures import Future
 
 import msgspec
 
-from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput, SourceObject
+from siltstone.maintenance.record_rewriting.values import SourceObject, SourcesToRead
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import BlockEntry
@@ -53,7 +53,7 @@ class SourceBlocks:
     """The blocks of all sources. Indexes are read once, when this is made. ``bytes_read`` counts the blocks each time
     that they are read."""
 
-    def __init__(self, given: KeyCompactionInput, copies_of: Callable[[SourceObject], Copies]) -> None:
+    def __init__(self, given: SourcesToRead, copies_of: Callable[[SourceObject], Copies]) -> None:
         """Reads the indexes. Raises what ``read_index`` raises, and StreamNotCompactable."""
         self._copies_of = copies_of
         self._requests = [

@@ -8,7 +8,7 @@ between were removed. So a reader that asks for a removed offset finds the next 
 import numpy as np
 
 from siltstone.foundation.crc32c import crc32c
-from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput, WrittenStreamObject
+from siltstone.maintenance.record_rewriting.values import PlacesToWrite, WrittenStreamObject
 from siltstone.model.buffers import Buffer
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import NO_TIMESTAMP, BlockEntry
@@ -21,7 +21,7 @@ from siltstone.record_columns.kernels import columns
 class Output:
     """Writes the new objects. ``written`` lists the objects that are in the bucket."""
 
-    def __init__(self, given: KeyCompactionInput, store: ObjectStore) -> None:
+    def __init__(self, given: PlacesToWrite, store: ObjectStore) -> None:
         self._given = given
         self._store = store
         self._first_offset = given.sources[0].held.start_offset

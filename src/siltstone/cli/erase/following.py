@@ -1,0 +1,100 @@
+"""Carries an erasure out from the command line, with progress, until it is verified; or until nothing is left in a
+bucket."""
+
+from contextlib import closing
+
+from siltstone.carrying.pipeline.driver import Driver
+from siltstone.carrying.pipeline.kind import Budget, Kind, Scope, StartRunner
+from siltstone.carrying.pipeline.running import RunReport
+from siltstone.cli.failures import INTERRUPTED, Failure
+from siltstone.cli.interruption import cancelled_by_signals
+from siltstone.cli.maintain.progress import Progress
+from siltstone.cli.maintain.tables import report_lines
+from siltstone.cli.output import remarks, results
+from siltstone.cli.runner_options import RunnerChoice
+from siltstone.maintenance.erasing import erasure_named, follow
+from siltstone.maintenance.erasure.noting import observe
+from siltstone.maintenance.erasure.report import ErasureReport, report_of
+from siltstone.maintenance.sweep.kind import Sweep
+from siltstone.model.limits import SECOND_MS
+from siltstone.offline.opening.store import Store
+from siltstone.offline.tasks.runner import LateRunner
+
+WAIT_LOOK_MS = 2 * SECOND_MS
+
+
+def carried_out(
+    store: Store, erasure_id: str, runner: RunnerChoice, *, wait: bool, as_json: bool
+) -> ErasureReport:
+    """Returns the report. Raises Failure when the erasure could not be verified, or after Ctrl-C; what was done until
+    then is kept."""
+    with Progress(store) as shown, closing(LateRunner(runner.start)) as late:
+        drivers = _Drivers(store, late.start, shown)
+        with cancelled_by_signals(drivers.cancel):
+            for report in follow(store.context, store.kind_settings, erasure_id, drivers.make):
+                if not as_json:
+                    _print(report, shown)
+            drivers.end_if_cancelled(erasure_id)
+            if erasure_named(store.context, erasure_id).is_pending:
+                remarks().print(
+                    f"records of the keys may be left: siltstone erasures resume {erasure_id} tries again",
+                    markup=False, soft_wrap=True,
+                )  # fmt: skip
+                raise Failure
+            if wait:
+                _wait(store, erasure_id, drivers)
+    return newest_report(store, erasure_id)
+
+
+def newest_report(store: Store, erasure_id: str) -> ErasureReport:
+    """Returns the report as the metadata and the buckets are now."""
+    context = store.context
+    if not context.metadata.read_only_note:
+        observe(context, [erasure_id])
+    return report_of(context.metadata.refresh(), erasure_named(context, erasure_id), context.now_ms())
+
+
+class _Drivers:
+    """Makes the drivers of one command, and cancels the one that runs."""
+
+    def __init__(self, store: Store, start_runner: StartRunner, shown: Progress) -> None:
+        self._store = store
+        self._start_runner = start_runner
+        self._shown = shown
+        self._current: Driver | None = None
+        self._reason = ""
+
+    def make(self, scope: Scope) -> Driver:
+        self._current = Driver(
+            self._store.context, self._start_runner, scope, Budget(), on_step_progress=self._shown.show
+        )
+        if self._reason:
+            self._current.cancel(self._reason)
+        return self._current
+
+    def cancel(self, reason: str) -> None:
+        self._reason = reason
+        if self._current is not None:
+            self._current.cancel(reason)
+
+    def end_if_cancelled(self, erasure_id: str) -> None:
+        if self._reason:
+            remarks().print(f"siltstone erasures resume {erasure_id} continues", style="dim")
+            raise Failure(INTERRUPTED)
+
+
+def _wait(store: Store, erasure_id: str, drivers: _Drivers) -> None:
+    """Waits until the buckets lack the replaced objects. Sweeps meanwhile, in case nobody else does."""
+    sweep: Kind = Sweep(store.kind_settings.grace_period_ms)
+    while newest_report(store, erasure_id).in_buckets:
+        for _ in drivers.make(Scope()).run([sweep]):
+            pass
+        drivers.end_if_cancelled(erasure_id)
+        if newest_report(store, erasure_id).in_buckets:
+            store.context.clock.block_ms(WAIT_LOOK_MS)
+
+
+def _print(report: RunReport, shown: Progress) -> None:
+    with shown.erased():
+        for line in report_lines(report):
+            results().print(line, markup=False, soft_wrap=True)

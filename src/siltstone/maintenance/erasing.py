@@ -1,0 +1,239 @@
+"""Makes erasures and follows them to their end.
+
+    request → the brokers upload → bounds → kept in metadata and buckets → the brokers drop what they keep
+            → look → rewrite → (split stream set objects → look → rewrite) … → look: nothing is left
+
+Every step may be repeated. A command that was killed is followed by another one, or by the scheduled kind.
+"""
+
+import hmac
+from collections.abc import Callable, Iterator, Sequence
+
+from siltstone.carrying.pipeline.driver import Driver
+from siltstone.carrying.pipeline.kind import NO_JOB, Attempt, Scope, StartRunner, topics_named
+from siltstone.carrying.pipeline.running import RunReport
+from siltstone.carrying.pipeline.watch import Watch
+from siltstone.maintenance.erasure.kind import ERASURE, ErasureKind, ErasureLook
+from siltstone.maintenance.erasure.planning import streams_of
+from siltstone.maintenance.kinds import chosen_kinds
+from siltstone.metadata.commands import RemoveKey
+from siltstone.metadata.entities import TopicMetadata
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.offline.context import MaintenanceContext, check_may_write
+from siltstone.offline.erased_keys import hashes_of_keys
+from siltstone.offline.erasures import (
+    ErasedKey,
+    Erasure,
+    StreamErasure,
+    encode_erasure,
+    erasure_of,
+    erasures_of,
+    keys_of,
+    list_key,
+    put_erasure,
+)
+from siltstone.offline.settings import KindSettings
+from siltstone.record_columns.kernels.choosing import best_kernels
+from siltstone.runtime.randomness import random_token
+from siltstone.scanning.failures import TailNotReadable
+from siltstone.scanning.flushing import flush_tails
+from siltstone.scanning.planning import ScanPartition
+from siltstone.tables.planning import exports
+
+SSO_COMPACTION = "sso-compaction"
+
+ROUNDS_MAX = 20
+"""Rounds of one follow-up. A round ends with objects rewritten or split, so two or three are enough; more are needed
+only if other maintenance replaces the objects meanwhile, each time."""
+
+ID_DIGITS = 12
+
+
+class ErasureRefused(InvalidRequest):
+    """The topic or the keys cannot be erased. The text says why."""
+
+
+class ErasureNotFlushed(Unavailable):
+    """A broker has not uploaded its newest records, so it is not known which of them are of the keys."""
+
+
+def request_erasure(
+    context: MaintenanceContext, topic: str, keys: Sequence[bytes], *, leaves_tables: bool = False
+) -> Erasure:
+    """Keeps the request to erase all records of the keys that the topic has now, and returns it. The keys themselves
+    are not kept. A topic that is kept as a table is refused unless ``leaves_tables``. Raises ErasureRefused,
+    ErasureNotFlushed, TooManyErasures, and what the metadata and the buckets raise."""
+    topics_named(context.metadata.refresh(), [topic])
+    _refuse(topic, keys)
+    if not leaves_tables:
+        _refuse_table(context.metadata.image, topic)
+    image = _flushed(context, topic)
+    found = _topic(image, topic)
+    bounds = tuple(image.streams[each.data_stream_id].end_offset for each in found.partitions)
+    erasure = _erasure(context, image, found, keys, bounds)
+    for bucket_id in context.buckets.urls:
+        check_may_write(context, bucket_id)
+    command = put_erasure(image, erasure)
+    for bucket_id in context.buckets.urls:
+        context.buckets.store(bucket_id).put(list_key(erasure.erasure_id), [encode_erasure(erasure)])
+    context.metadata.execute(command)
+    # Once more: brokers that see the request drop their caches and used log files after this flush.
+    _flushed(context, topic)
+    return erasure
+
+
+def look_for(
+    context: MaintenanceContext,
+    start_runner: StartRunner,
+    settings: KindSettings,
+    topic: str,
+    keys: Sequence[bytes],
+    watch: Watch,
+) -> list[ErasureLook]:
+    """Finds the objects that hold records of the keys, and changes nothing. Records that are in no object yet are not
+    found. Raises ErasureRefused, and what a run raises."""
+    image = context.metadata.refresh()
+    topics_named(image, [topic])
+    _refuse(topic, keys)
+    found = _topic(image, topic)
+    hash_key = bytes(16)
+    hashes = tuple(hashes_of_keys(keys, hash_key, best_kernels()))
+    wanted = {
+        each.data_stream_id: (StreamErasure("", hash_key, hashes, end),)
+        for each in found.partitions
+        if (end := image.streams[each.data_stream_id].end_offset)
+    }
+    streams = streams_of(image, Scope(topics=frozenset([topic])), wanted)
+    kind = ErasureKind(settings.maintenance.key_compaction)
+    return kind.look(streams, Attempt(context, start_runner, NO_JOB, watch))
+
+
+def follow(
+    context: MaintenanceContext,
+    settings: KindSettings,
+    erasure_id: str,
+    make_driver: Callable[[Scope], Driver],
+) -> Iterator[RunReport]:
+    """Carries out what an erasure still needs, and yields the report of each run. Afterwards the erasure is verified,
+    or the last report says why not."""
+    for _ in range(ROUNDS_MAX):
+        erasure = erasure_of(context.metadata.refresh(), erasure_id)
+        if erasure is None or not erasure.is_pending:
+            return
+        is_well, moved = True, False
+        for name, topics in ((ERASURE, frozenset([erasure.topic])), (SSO_COMPACTION, None)):
+            driver = make_driver(Scope(topics=topics, is_forced=True))
+            for report in driver.run(chosen_kinds(settings, [name])):
+                yield report
+                is_well &= report.is_well
+                moved |= any(
+                    each.objects_after != each.objects_before or each.bytes_written for each in report.done
+                )
+            if driver.is_cancelled or not is_well:
+                return
+            again = erasure_of(context.metadata.refresh(), erasure_id)
+            if again is None or not again.is_pending:
+                return
+        if not moved:
+            return
+
+
+def erasure_named(context: MaintenanceContext, erasure_id: str) -> Erasure:
+    """Raises ErasureRefused when there is none with this id."""
+    image = context.metadata.refresh()
+    found = erasure_of(image, erasure_id)
+    if found is None:
+        known = ", ".join(each.erasure_id for each in erasures_of(image)) or "none"
+        raise ErasureRefused(f"there is no erasure {erasure_id}; known are: {known}")
+    return found
+
+
+def forget_erasure(context: MaintenanceContext, erasure_id: str) -> None:
+    """Removes a verified erasure from the metadata and the buckets. A backup that is older than it would bring the
+    records back. Raises ErasureRefused."""
+    erasure = erasure_named(context, erasure_id)
+    if erasure.is_pending:
+        raise ErasureRefused(
+            f"erasure {erasure_id} is not verified: records of its keys may be left; run siltstone erasures resume"
+            f" {erasure_id} first"
+        )
+    for bucket_id in context.buckets.urls:
+        check_may_write(context, bucket_id)
+        context.buckets.store(bucket_id).delete([list_key(erasure_id)])
+    for key in list(keys_of(context.metadata.refresh(), erasure_id)):
+        context.metadata.execute(RemoveKey(key))
+
+
+def digest_of(key: bytes, salt: bytes) -> bytes:
+    """Returns the HMAC-SHA-256 by which reports name a key."""
+    return hmac.digest(salt, key, "sha256")
+
+
+def _refuse(topic: str, keys: Sequence[bytes]) -> None:
+    if topic.startswith("__"):
+        raise ErasureRefused(
+            f"{topic} is an internal topic, whose keys are names of groups and transactions: delete the group, or let"
+            " the transaction expire"
+        )
+    if not keys:
+        raise ErasureRefused("no key was given: name one with --key, or a file of keys with --keys-from")
+
+
+def _refuse_table(image: MetadataImage, topic: str) -> None:
+    export = exports(image).get(topic)
+    if export is not None:
+        raise ErasureRefused(
+            f"{topic} is kept as table {export.table}, whose rows an erasure does not reach: delete them by SQL, let"
+            " the table's older snapshots expire, look at its dead letters, too, and erase the records of the topic"
+            " with --leave-tables"
+        )
+
+
+def _topic(image: MetadataImage, name: str) -> TopicMetadata:
+    return image.topics[image.topic_ids[name]]
+
+
+def _flushed(context: MaintenanceContext, topic: str) -> MetadataImage:
+    image = context.metadata.refresh()
+    found = _topic(image, topic)
+    partitions = [
+        ScanPartition(found, number, image.streams[each.data_stream_id])
+        for number, each in enumerate(found.partitions)
+    ]
+    try:
+        flush_tails(context, partitions)
+    except TailNotReadable as trouble:
+        raise ErasureNotFlushed(
+            f"the newest records of node {trouble.node_id} are not in objects, and some may be of the keys:"
+            f" {trouble.reason}; start the node again if it has died"
+        ) from trouble
+    return context.metadata.refresh()
+
+
+def _erasure(
+    context: MaintenanceContext,
+    image: MetadataImage,
+    topic: TopicMetadata,
+    keys: Sequence[bytes],
+    bounds: tuple[int, ...],
+) -> Erasure:
+    def random_bytes() -> bytes:
+        return context.rng.getrandbits(128).to_bytes(16, "big")
+
+    unique = list(dict.fromkeys(keys))
+    # Erasures of one topic share their hash key, so that a task hashes each record's key once for all of them.
+    of_topic = [each.hash_key for each in erasures_of(image) if each.topic_id == topic.topic_id]
+    hash_key = of_topic[0] if of_topic else random_bytes()
+    salt = random_bytes()
+    hashes = hashes_of_keys(unique, hash_key, best_kernels())
+    return Erasure(
+        erasure_id=random_token(context.rng)[:ID_DIGITS],
+        topic_id=topic.topic_id,
+        topic=topic.name,
+        hash_key=hash_key,
+        salt=salt,
+        keys=tuple(ErasedKey(each, digest_of(key, salt)) for each, key in zip(hashes, unique, strict=True)),
+        bounds=bounds,
+        requested_ms=context.now_ms(),
+    )

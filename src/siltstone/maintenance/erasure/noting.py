@@ -1,0 +1,76 @@
+"""Notes in the metadata which objects held records of erased keys, and what has become of them.
+
+An object is noted before it is replaced, so that a report names it whatever happens to the driver afterwards. Later
+looks add when it was replaced, and when no bucket had it any more: each bucket is asked, since that the metadata has
+forgotten an object proves nothing about a bucket.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from siltstone.maintenance.erasure.carrying_out import ErasedSource
+from siltstone.maintenance.erasure.planning import StreamToErase
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.lookup import committed_object
+from siltstone.model.errors import SiltstoneError
+from siltstone.model.objects import object_key
+from siltstone.object_store.port import ObjectNotFound
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.erasures import ErasedObject, erased_objects, put_erased_object
+
+log = logging.getLogger(__name__)
+
+
+def note_holders(context: MaintenanceContext, stream: StreamToErase, holders: Sequence[ErasedSource]) -> None:
+    """Notes which objects of a stream hold records, for each erasure. Raises what the metadata raises."""
+    for holder in holders:
+        for erasure, records in zip(stream.erasures, holder.erased, strict=True):
+            if records:
+                held = ErasedObject(
+                    object_id=holder.source.object_id,
+                    partition=stream.partition,
+                    size_bytes=holder.source.size_bytes,
+                    records=records,
+                    bucket_ids=holder.source.bucket_ids,
+                    found_ms=context.now_ms(),
+                )
+                context.metadata.execute(put_erased_object(erasure.erasure_id, held))
+
+
+def erasure_ids_of(streams: Iterable[StreamToErase]) -> frozenset[str]:
+    return frozenset(each.erasure_id for stream in streams for each in stream.erasures)
+
+
+def observe(context: MaintenanceContext, erasure_ids: Iterable[str]) -> None:
+    """Notes which objects were replaced or deleted since the last look. A bucket that does not answer leaves its
+    objects as they are. Raises what the metadata and the buckets raise."""
+    image = context.metadata.refresh()
+    for erasure_id in sorted(erasure_ids):
+        for held in erased_objects(image, erasure_id):
+            seen = _seen(context, image, held)
+            if seen != held:
+                context.metadata.execute(put_erased_object(erasure_id, seen))
+
+
+def _seen(context: MaintenanceContext, image: MetadataImage, held: ErasedObject) -> ErasedObject:
+    if held.deleted_ms or committed_object(image, held.object_id) is not None:
+        return held
+    now_ms = context.now_ms()
+    named = image.objects.get(held.object_id)
+    replaced_ms = held.replaced_ms or (now_ms if named is None else named.destroyed_ms)
+    is_gone = named is None and not any(_is_in(context, each, held.object_id) for each in held.bucket_ids)
+    return msgspec.structs.replace(held, replaced_ms=replaced_ms, deleted_ms=now_ms if is_gone else 0)
+
+
+def _is_in(context: MaintenanceContext, bucket_id: int, object_id: int) -> bool:
+    if bucket_id not in context.buckets.urls:
+        return False  # a bucket that was removed from the store was emptied before
+    try:
+        context.buckets.store(bucket_id).head(object_key(object_id))
+    except ObjectNotFound:
+        return False
+    except SiltstoneError as trouble:
+        log.warning("bucket %d was not asked for object %d: %s", bucket_id, object_id, trouble)
+    return True

@@ -1,0 +1,143 @@
+"""Erasure end to end: a byte search over everything that a store has on its disk finds neither key nor value after the
+grace period, and a store that is restored from an older backup has the records no more."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+import siltstone
+from siltstone.server.embedded import Broker
+from support.processes.cli import run
+
+KEY, OTHER = "user-00007-of-the-test", "user-00008-of-the-test"
+VALUE = "what-only-{key}-has-written-{number}"
+IN_PROCESS = ("--runner", "in-process")
+FAST = {"sweep.grace_period_ms": "1"}
+
+
+def value(key: str, number: int) -> bytes:
+    return VALUE.format(key=key, number=number).encode()
+
+
+def produce(broker: Broker, topic: str, rounds: range, **settings: object) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, **settings})
+    for number in rounds:
+        for user in range(20):
+            key = f"user-{user:05}-of-the-test"
+            producer.produce(topic, value(key, number), key=key.encode())
+        assert producer.flush(60) == 0
+
+
+def consumed(broker: Broker, topic: str, count: int) -> list[tuple[int, bytes]]:
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest",
+         "enable.auto.commit": False, "log_level": 0, "enable.partition.eof": True}
+    )  # fmt: skip
+    consumer.subscribe([topic])
+    found: list[tuple[int, bytes]] = []
+    try:
+        while True:
+            message = consumer.poll(60)
+            assert message is not None
+            if message.error():
+                break
+            found.append((message.offset(), message.key()))
+    finally:
+        consumer.close()
+    assert len(found) == count
+    return found
+
+
+def holders(folder: Path, *texts: str) -> list[str]:
+    """Returns the files below a folder that have any of the texts."""
+    wanted = [text.encode() for text in texts]
+    return sorted(
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and any(text in path.read_bytes() for text in wanted)
+    )
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(tmp_path / "store", settings=FAST) as made:
+        yield made
+
+
+def store_of(tmp_path: Path) -> tuple[object, ...]:
+    return ("--store", tmp_path / "store", "--set", "sweep.grace_period_ms=1", *IN_PROCESS)
+
+
+def test_er1_no_file_of_the_store_has_key_or_value_after_the_grace_period(
+    broker: Broker, tmp_path: Path
+) -> None:
+    broker.create_topic("orders", partitions=1)
+    produce(broker, "orders", range(3))
+    broker.flush()
+    produce(broker, "orders", range(3, 6))
+    before = holders(tmp_path, KEY)
+    assert any(name.endswith(".wal") for name in before), "the newest records are in the log alone"
+    assert any("objects" in name for name in before)
+
+    done = run("erase", "orders", "--key", KEY, "--yes", "--wait", *store_of(tmp_path))
+    assert done.status == 0, done
+    assert "complete" in done.out
+
+    assert holders(tmp_path, KEY, *(VALUE.format(key=KEY, number=number) for number in range(6))) == []
+    assert holders(tmp_path, OTHER), "the search finds what is there"
+    found = consumed(broker, "orders", 6 * 19)
+    assert KEY.encode() not in {key for _, key in found}
+    assert found[-1][0] == 6 * 20 - 1, "offsets do not change"
+    assert run("check", "--store", tmp_path / "store").status == 0
+
+
+def test_er2_a_store_restored_from_an_older_backup_has_them_no_more(broker: Broker, tmp_path: Path) -> None:
+    broker.create_topic("orders", partitions=1)
+    produce(broker, "orders", range(3))
+    broker.flush()
+    objects = (tmp_path / "backups").as_uri()
+    store = ("--store", tmp_path / "store")
+    assert run("backup", tmp_path / "b", "--objects", objects, *store).status == 0
+    assert run("erase", "orders", "--key", KEY, "--yes", *store_of(tmp_path)).status == 0
+
+    new = ("--store", tmp_path / "new", "--set", "sweep.grace_period_ms=1")
+    done = run("restore", tmp_path / "b", *new, *IN_PROCESS)
+    assert done.status == 0, done
+    assert "of orders was applied again: 3 records" in done.out
+    (erasure,) = run("erasures", "--json", *new).json["erasures"]
+    assert run("erasures", "resume", erasure["erasure"], "--wait", *new, *IN_PROCESS).status == 0
+    assert holders(tmp_path / "new", KEY) == []
+    rows = siltstone.scan("orders", store=tmp_path / "new").to_arrow()
+    assert rows.num_rows == 3 * 19
+
+
+def test_er3_a_restore_without_the_original_asks_a_newer_backup(broker: Broker, tmp_path: Path) -> None:
+    broker.create_topic("orders", partitions=1)
+    produce(broker, "orders", range(1))
+    broker.flush()
+    objects = (tmp_path / "backups").as_uri()
+    store = ("--store", tmp_path / "store")
+    assert run("backup", tmp_path / "older", "--objects", objects, *store).status == 0
+    assert run("erase", "orders", "--key", KEY, "--yes", *store_of(tmp_path)).status == 0
+    assert run("backup", tmp_path / "newer", *store).status == 0
+    broker.stop()
+    (tmp_path / "store").rename(tmp_path / "gone")
+
+    new = ("--store", tmp_path / "new")
+    done = run("restore", tmp_path / "older", "--erasures-from", tmp_path / "newer", *new, *IN_PROCESS)
+    assert done.status == 0, done
+    assert siltstone.scan("orders", store=tmp_path / "new").to_arrow().num_rows == 19
+
+
+def test_er4_a_dry_run_shows_the_objects_and_changes_nothing(broker: Broker, tmp_path: Path) -> None:
+    broker.create_topic("orders", partitions=1)
+    produce(broker, "orders", range(2))
+    broker.flush()
+    done = run("erase", "orders", "--key", KEY, "--dry-run", "--json", *store_of(tmp_path))
+    assert done.status == 0, done
+    assert done.json["records"] == 2
+    assert [each["records"] for each in done.json["objects"]] == [2]
+    assert run("erasures", "--store", tmp_path / "store").out.strip() == "Nothing was erased by key."
+    consumed(broker, "orders", 40)
