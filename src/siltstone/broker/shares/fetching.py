@@ -92,8 +92,10 @@ class ShareFetching:
     async def _acquired(
         self, wish: ShareWish, places: Sequence[SharedIndex], news: "_News"
     ) -> list[AcquiredBatches]:
+        """Returns what is acquired of each partition, and why nothing can be. A member that wants no byte gets none,
+        not even the first batch [librdkafka: 0180]."""
         found: list[AcquiredBatches] = []
-        records_left, bytes_left = wish.records_max, wish.bytes_max
+        records_left, bytes_left = wish.records_max if wish.bytes_max > 0 else 0, wish.bytes_max
         for place in places:
             if records_left <= 0 or (bytes_left <= 0 and any(row.batches for row in found)):
                 break

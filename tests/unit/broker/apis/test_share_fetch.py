@@ -277,6 +277,14 @@ async def test_a_strict_member_gets_no_more_than_it_wants(world) -> None:
 
 
 @scenario(in_broker_world)
+async def test_a_member_that_wants_no_byte_gets_none(world) -> None:
+    topic = await shared_topic(world, records=10)
+    member = ShareClient(world, topic)
+    assert await member.fetch(max_bytes=0) == []
+    assert await member.fetch(max_bytes=1) == [(0, 9, 1)]
+
+
+@scenario(in_broker_world)
 async def test_a_member_that_waits_is_woken_by_a_record(world) -> None:
     topic = await shared_topic(world)
     member = ShareClient(world, topic)
