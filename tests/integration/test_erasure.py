@@ -125,20 +125,23 @@ def test_er2_a_store_restored_from_an_older_backup_has_them_no_more(broker: Brok
     assert rows.num_rows == 3 * 19
 
 
-def test_er3_a_restore_without_the_original_asks_a_newer_backup(broker: Broker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("knows", ["a newer backup", "the bucket of the backups"])
+def test_er3_a_restore_without_the_original_learns_of_it(knows: str, broker: Broker, tmp_path: Path) -> None:
     broker.create_topic("orders", partitions=1)
     produce(broker, "orders", range(1))
     broker.flush()
-    objects = (tmp_path / "backups").as_uri()
+    objects = ("--objects", (tmp_path / "backups").as_uri())
     store = ("--store", tmp_path / "store")
-    assert run("backup", tmp_path / "older", "--objects", objects, *store).status == 0
+    assert run("backup", tmp_path / "older", *objects, *store).status == 0
     assert run("erase", "orders", "--key", KEY, "--yes", *store_of(tmp_path)).status == 0
-    assert run("backup", tmp_path / "newer", *store).status == 0
+    is_named = knows == "a newer backup"
+    assert run("backup", tmp_path / "newer", *(() if is_named else objects), *store).status == 0
     broker.stop()
     (tmp_path / "store").rename(tmp_path / "gone")
 
     new = ("--store", tmp_path / "new")
-    done = run("restore", tmp_path / "older", "--erasures-from", tmp_path / "newer", *new, *IN_PROCESS)
+    named = ("--erasures-from", tmp_path / "newer") if is_named else ()
+    done = run("restore", tmp_path / "older", *named, *new, *IN_PROCESS)
     assert done.status == 0, done
     assert siltstone.scan("orders", store=tmp_path / "new").to_arrow().num_rows == 19
 
