@@ -277,7 +277,10 @@ def _permits(state: State, rules: Rules) -> Iterator[tuple[str, State]]:
 
 def _says_number(state: State) -> Iterator[tuple[str, State]]:
     """One that is paused answers from memory when it wakes."""
-    for memory, epoch in ((state.memory, state.coordinator_epoch), *((state.sleeper,) if state.sleeper else ())):
+    for memory, epoch in (
+        (state.memory, state.coordinator_epoch),
+        *((state.sleeper,) if state.sleeper else ()),
+    ):
         if not memory.there or memory.state == REST:
             continue
         for open_from in state.asked_from:
