@@ -33,8 +33,8 @@ from siltstone.broker.partitions.transaction_state import (
 from siltstone.kafka_protocol.batch_header import BatchHeader, patch_offset_and_epoch, read_batch_header
 from siltstone.kafka_protocol.records.control import TransactionMarker, build_control_batch
 from siltstone.metadata.entities import OwnerRange
-from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.model.limits import ABORTED_BYTES_PER_PARTITION_MAX
+from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.object_formats.aborted_page import encode_aborted_page
 from siltstone.object_formats.partition_snapshot import (
     AbortedPage,

@@ -44,9 +44,9 @@ class TooManyAborted(InvalidRequest):
     def __init__(self, count: int) -> None:
         self.count = count
         super().__init__(
-            f"this partition has {count} aborted transactions, the most: none may begin here. They leave when retention, "
-            "or kafka-delete-records, moves its start past their markers, not by compaction: let the topic also delete "
-            "(cleanup.policy=compact,delete), or copy it to a new one"
+            f"this partition has {count} aborted transactions, the most: none may begin here. They leave when "
+            "retention, or kafka-delete-records, moves its start past their markers, not by compaction: let the topic "
+            "also delete (cleanup.policy=compact,delete), or copy it to a new one"
         )
 
 
