@@ -2,10 +2,10 @@
 
 One node has the coordinator and a partition *here*; what it appends waits in one queue, and a crash keeps what is
 durable of it. The partition *there* is led by another node, which asks the coordinator before the first batch of a
-transaction, and gets its markers by requests. Questions, answers and markers may be late, doubled, or lost. A leader that has read
-its log does not know the number of what is open there: it asks when the marker comes. The
-coordinator may die, or be paused: then another one reads its log, and the paused one wakes and answers from memory.
-The partition there may get another leader, which knows what is in the log.
+transaction, and gets its markers by requests. Questions, answers and markers may be late, doubled, or lost. A leader
+that has read its log does not know the number of what is open there: it asks when the marker comes. The coordinator
+may die, or be paused: then another one reads its log, and the paused one wakes and answers from memory. The partition
+there may get another leader, which knows what is in the log.
 
 A producer writes two transactions, each here and there, and commits them; of transaction version 2 it may also abort
 in haste, while a batch is on its way. The coordinator may abort a transaction whose time is over.
@@ -104,9 +104,9 @@ class There(NamedTuple):
 
 class State(NamedTuple):
     """``log``, ``here``: what is durable; ``queue`` becomes so in its order. ``sleeper``: what a paused coordinator
-    remembers, and its epoch. ``batches``: those on their way there. ``asked_from``, ``numbers``: questions for the number
-    of what is open, and answers; like ``markers`` they stay on their way, and may arrive again. ``decided``: the outcome of each transaction as its
-    prepared records say. ``told``: that which the producer was told."""
+    remembers, and its epoch. ``batches``: those on their way there. ``asked_from``, ``numbers``: questions for the
+    number of what is open, and answers; like ``markers`` they stay on their way, and may arrive again. ``decided``:
+    the outcome of each transaction as its prepared records say. ``told``: that which the producer was told."""
 
     log: Logged = Logged()
     queue: tuple[Logged | Entry, ...] = ()

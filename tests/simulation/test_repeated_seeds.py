@@ -1,5 +1,5 @@
-"""A history that was drawn from a seed is repeated by that seed, in another process: all that happens in it is the same,
-turn by turn, whatever the order of sets is there."""
+"""A history that was drawn from a seed is repeated by that seed, in another process: all that happens in it is the
+same, turn by turn, whatever the order of sets is there."""
 
 import os
 import subprocess

@@ -22,6 +22,7 @@ from siltstone.metadata.commands import FenceNode
 from support.broker.broker_cluster import BrokerCluster, Fate, LateAnswer, Question, in_broker_cluster
 from support.broker.broker_world import WRITE
 from support.broker.cluster_transactions import RoutedCluster, routed
+from support.broker.late_numbers import number_comes_late
 from support.broker.transaction_clients import NONE, TIMEOUT_MS, TransactionClient
 from support.broker.transactional_programs import PARTITIONS, History, Program, produced
 from support.engine.engine_world import settled
@@ -29,14 +30,11 @@ from support.kafka.kafka_requests import fetch_request, row_of
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
 
-NODES, STEPS = 3, 60
-STEPS_WITH_ALL = 21
+NODES, STEPS, STEPS_WITH_ALL = 3, 60, 21
 """So many steps until the first node may die, and as many until the second one: a single node asks nobody."""
 
 LOST_RATE = 0.1
-
-
-OLDER_WAKES_RATE = 0.2
+OLDER_WAKES_RATE = LATE_NUMBER_RATE = 0.2
 """Drawn for itself: all that a history draws before stays what it is, and so does all of the other histories."""
 
 
@@ -55,6 +53,7 @@ class ClusterHistory(History):
         self.committed_by: set[TransactionClient] = set()
         self.of_both: set[int] = set()
         self.wakes = Random(f"the older coordinator of {seed} wakes").random() < OLDER_WAKES_RATE
+        self.has_late_number = Random(f"a number of {seed} comes late").random() < LATE_NUMBER_RATE
         cluster.between_nodes = self._fate
 
     def _fate(self, question: Question) -> Fate | LateAnswer | asyncio.Future[None] | None:
@@ -79,6 +78,8 @@ class ClusterHistory(History):
         for number in range(STEPS):
             if number == STEPS_WITH_ALL and self.wakes:
                 await self._older_coordinator_wakes(self.programs[0])
+            elif number == STEPS_WITH_ALL and self.has_late_number:
+                await number_comes_late(self, self.programs[0])
             self.kills_max = min(number // STEPS_WITH_ALL, NODES - 1)
             await self.step()
             await self.check()
@@ -101,7 +102,7 @@ class ClusterHistory(History):
     async def step(self) -> None:
         program = self.rng.choice(self.programs)
         actions: list[tuple[int, Callable[[], Coroutine[Any, Any, None]]]] = [
-            (16, lambda: self._finished(program, asyncio.ensure_future(self.work(program)))),
+            (16, lambda: self.finished(program, asyncio.ensure_future(self.work(program)))),
             (2, lambda: self._move(*self._any_partition())),
             (2, lambda: self._during(program, self._move(*self._any_partition()))),
             (3, lambda: self._with_slow_log(program)),
@@ -119,7 +120,7 @@ class ClusterHistory(History):
         if len(self.dead) < self.kills_max:
             actions.append((1, lambda: self._during(program, self._kill())))
             actions.append((3, lambda: self._decision_is_lost(program)))
-            actions.append((1, lambda: self._during(program, self._kill(self._coordinator(program)))))
+            actions.append((1, lambda: self._during(program, self._kill(self.coordinator(program)))))
         weights = [weight for weight, _ in actions]
         ((_, action),) = self.rng.choices(actions, weights)
         await action()
@@ -171,7 +172,7 @@ class ClusterHistory(History):
         """A program aborts while batches of it are on their way, and writes on: leaders learn late what the coordinator
         has permitted."""
         if program.open is None:
-            await self._finished(program, asyncio.ensure_future(program.begin()))
+            await self.finished(program, asyncio.ensure_future(program.begin()))
         client = program.client
         if client is None or program.open is None:
             return
@@ -189,14 +190,14 @@ class ClusterHistory(History):
         ended = await self._in_time(client.end(False))
         waits.set_result(None)
         self.cluster.between_nodes, self.is_over = fate, is_over
-        await self._finished(program, writing)
+        await self.finished(program, writing)
         if ended is NONE:
             program.outcomes[number] = False
         program.open = None
         if self.rng.random() < 0.5:
             program.fail()
 
-    async def _open_everywhere(self, program: Program) -> bool:
+    async def open_everywhere(self, program: Program) -> bool:
         """The program has a transaction open in all partitions; no question is lost until then. Returns False when it
         has failed."""
         is_over, self.is_over = self.is_over, True
@@ -206,7 +207,7 @@ class ClusterHistory(History):
             if is_open:
                 break
             work = program.begin() if program.open is None else program.write()
-            await self._finished(program, asyncio.ensure_future(work))
+            await self.finished(program, asyncio.ensure_future(work))
         self.is_over = is_over
         return is_open
 
@@ -215,7 +216,7 @@ class ClusterHistory(History):
         producer's next one, under the same epoch, is open. Meanwhile the coordinator may have moved, and
         leaders, too."""
         program = next(each for each in self.programs if each.generation == 1)
-        if not await self._open_everywhere(program):
+        if not await self.open_everywhere(program):
             return
         waits = asyncio.get_running_loop().create_future()
         held: set[int] = set()
@@ -227,15 +228,14 @@ class ClusterHistory(History):
             return waits
 
         fate, self.cluster.between_nodes = self.cluster.between_nodes, first_is_late
-        await self._finished(program, asyncio.ensure_future(program.end(self.rng.random() < 0.7)))
+        await self.finished(program, asyncio.ensure_future(program.end(self.rng.random() < 0.7)))
         await self.cluster.passes(12_000, 1_000)  # the question is asked again
         there, elsewhere = await self._moved_away(held - self.dead, program)
         if elsewhere < 0 and self.rng.random() < 0.5:
             await self._move_coordinator(program)
-        if program.client is not None and await self._open_everywhere(program):
-            if (
-                elsewhere >= 0
-            ):  # a node that replays another one's log does not know the number of what is open
+        if program.client is not None and await self.open_everywhere(program):
+            if elsewhere >= 0:
+                # A node that replays another one's log does not know the number of what is open.
                 self.dead.add(elsewhere)
                 await self.cluster.dies(elsewhere, by=there)
                 await self.cluster.passes(1_000)
@@ -249,7 +249,7 @@ class ClusterHistory(History):
         """Moves a partition away from one of these nodes, if the other one may die. Returns both nodes; -1 for none."""
         if len(self.dead) >= self.kills_max:
             return -1, -1
-        coordinator = self._coordinator(program)
+        coordinator = self.coordinator(program)
         for index, partition in enumerate(self.world.image.topics[self.topic.id].partitions):
             others = {*range(NODES)} - self.dead - {partition.leader, coordinator}
             if partition.leader in nodes and others:
@@ -261,7 +261,7 @@ class ClusterHistory(History):
                 return partition.leader, target
         return -1, -1
 
-    async def _ends(self, program: Program) -> None:
+    async def ends(self, program: Program) -> None:
         """The program commits without offsets, so that the first thing that the coordinator appends is its decision."""
         assert program.client is not None and program.open is not None
         number = program.open
@@ -285,23 +285,23 @@ class ClusterHistory(History):
     async def _decision_is_lost(self, program: Program) -> None:
         """The coordinator has decided on a transaction that is open in partitions of all nodes, or has permitted the
         first batch of the next one, and dies before that is durable."""
-        if not await self._open_everywhere(program):
+        if not await self.open_everywhere(program):
             return
         if program.generation == 2 and self.rng.random() < 0.5:
             is_over, self.is_over = self.is_over, True
-            await self._finished(program, asyncio.ensure_future(self._ends(program)))
+            await self.finished(program, asyncio.ensure_future(self.ends(program)))
             await self.cluster.passes(1_000)  # its markers are written
             self.is_over = is_over
-        slow = self._coordinator(program)
+        slow = self.coordinator(program)
         if slow in self.dead:
             return
         self.cluster.nodes[slow].calls.hold(WRITE)
-        work = self._begins_elsewhere(program, slow) if program.open is None else self._ends(program)
+        work = self._begins_elsewhere(program, slow) if program.open is None else self.ends(program)
         task = asyncio.ensure_future(work)
         await settled(240)
         await self.cluster.passes(200)
         await self._kill(slow)
-        await self._finished(program, task)
+        await self.finished(program, task)
         await self.cluster.passes(TIMEOUT_MS + 2_000, 1_000)
 
     async def _older_coordinator_wakes(self, program: Program) -> None:
@@ -310,10 +310,10 @@ class ClusterHistory(History):
         remembers the transaction as open. Then the program begins the next one, in transaction version 1 under the
         same epoch."""
         assert program.generation == 1
-        older = self._coordinator(program)
+        older = self.coordinator(program)
         leaders = [each.leader for each in self.world.image.topics[self.topic.id].partitions]
         elsewhere = [index for index, leader in enumerate(leaders) if leader != older]
-        if not elsewhere or self.dead or not await self._open_everywhere(program):
+        if not elsewhere or self.dead or not await self.open_everywhere(program):
             return
         partition = min(elsewhere)
         leader = leaders[partition]
@@ -329,7 +329,7 @@ class ClusterHistory(History):
         await self.cluster.nodes[newer].fail_over(older)
         await metadata.refresh()
         await self.cluster.passes(1_000)
-        await self._finished(program, asyncio.ensure_future(self._ends(program)))
+        await self.finished(program, asyncio.ensure_future(self.ends(program)))
         await settled(240)
         self.cluster.nodes[older].is_dead = False  # it wakes; its log is another node's
         number = self.next_number()
@@ -339,16 +339,16 @@ class ClusterHistory(History):
         self.cluster.nodes[older].is_dead = True
         cannot_read.is_unreadable, self.is_over = False, is_over
         await self.cluster.known()
-        if program.client is client and await self._open_everywhere(program):
-            await self._finished(program, asyncio.ensure_future(self._ends(program)))
+        if program.client is client and await self.open_everywhere(program):
+            await self.finished(program, asyncio.ensure_future(self.ends(program)))
 
     async def _aborts_beside_a_slow_log(self, program: Program) -> None:
         """A program aborts, and a leader's marker is not durable while readers fetch: they see no record of it."""
-        if not await self._open_everywhere(program):
+        if not await self.open_everywhere(program):
             return
         leaders = self.world.image.topics[self.topic.id].partitions
         slow = leaders[self.rng.randrange(PARTITIONS)].leader
-        if slow in self.dead or slow == self._coordinator(program):
+        if slow in self.dead or slow == self.coordinator(program):
             return
         task = asyncio.ensure_future(program.end(False))
         for _ in range(self.rng.randrange(30)):
@@ -357,7 +357,7 @@ class ClusterHistory(History):
         await settled(240)
         await self.check()
         self.cluster.nodes[slow].calls.release(WRITE)
-        await self._finished(program, task)
+        await self.finished(program, task)
 
     def outcomes(self) -> dict[int, bool | None]:
         return super().outcomes() | {
@@ -365,7 +365,7 @@ class ClusterHistory(History):
             for number, zombie in self.of_zombies.items()
         }
 
-    def _coordinator(self, program: Program) -> int:
+    def coordinator(self, program: Program) -> int:
         assert isinstance(self.world, RoutedCluster)
         return self.world.leader(TRANSACTIONS_TOPIC, program.name)
 
@@ -375,13 +375,13 @@ class ClusterHistory(History):
 
     async def _with_slow_coordinator(self, program: Program) -> None:
         """The coordinator decides, and what it appends is not durable for a while; then it is, or the node dies."""
-        slow = self._coordinator(program)
+        slow = self.coordinator(program)
         living = [each for each in range(NODES) if each not in self.dead]
         if slow not in living:
             return
         self.cluster.nodes[slow].calls.hold(WRITE)
         ends = program.open is not None and self.rng.random() < 0.7
-        task = asyncio.ensure_future(self._ends(program) if ends else self.work(program))
+        task = asyncio.ensure_future(self.ends(program) if ends else self.work(program))
         await settled(240)
         await self.check()
         if self.rng.random() < 0.5:
@@ -390,7 +390,7 @@ class ClusterHistory(History):
             await self._kill(slow)
         else:
             self.cluster.nodes[slow].calls.release(WRITE)
-        await self._finished(program, task)
+        await self.finished(program, task)
 
     async def _with_slow_log(self, program: Program) -> None:
         """What a node appends is not durable while the program works; then it is, or the node dies."""
@@ -407,7 +407,7 @@ class ClusterHistory(History):
             if self.rng.random() < 0.5:
                 await self.cluster.passes(self.rng.choice([100, 2_000]))
             self.cluster.nodes[slow].calls.release(WRITE)
-        await self._finished(program, task)
+        await self.finished(program, task)
 
     def _any_partition(self) -> tuple[str, int]:
         name = self.rng.choice(["t", TRANSACTIONS_TOPIC, OFFSETS_TOPIC])
@@ -439,7 +439,7 @@ class ClusterHistory(History):
         for _ in range(self.rng.randrange(60)):
             await asyncio.sleep(0)
         await happens
-        await self._finished(program, task)
+        await self.finished(program, task)
 
     async def fetched(self, partition: int, position: int) -> Any:
         """Asks again while the partition moves."""
@@ -450,7 +450,7 @@ class ClusterHistory(History):
                 return row_of(answer)
             await self.cluster.passes(500)
 
-    async def _finished(self, program: Program, task: "asyncio.Task[None]") -> None:
+    async def finished(self, program: Program, task: "asyncio.Task[None]") -> None:
         if (await self._in_time(task) is None and not task.done()) or task.cancelled():
             program.fail()
         elif task.exception() is not None:

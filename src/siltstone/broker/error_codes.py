@@ -16,6 +16,7 @@ from siltstone.broker.partitions.transaction_state import (
     MarkerOnItsWay,
     NotInTransaction,
     OtherTransaction,
+    TooManyAborted,
     TransactionOpen,
 )
 from siltstone.broker.quotas.throttling import MutationsThrottled
@@ -94,6 +95,7 @@ CODES: dict[type[BaseException], ErrorCode] = {
     OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     TransactionOpen: ErrorCode.INVALID_TXN_STATE,
     NotInTransaction: ErrorCode.INVALID_TXN_STATE,
+    TooManyAborted: ErrorCode.POLICY_VIOLATION,
     MarkerOnItsWay: ErrorCode.CONCURRENT_TRANSACTIONS,
     OtherTransaction: ErrorCode.CONCURRENT_TRANSACTIONS,
     CoordinatorFenced: ErrorCode.TRANSACTION_COORDINATOR_FENCED,

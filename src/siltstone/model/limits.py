@@ -417,6 +417,10 @@ PRODUCER_BATCHES_KEPT = 5
 ABORTED_PER_PAGE_MAX = 16_384
 """The aborted transactions of a page beside a partition's snapshots, 384 KiB. Each snapshot holds fewer than a page."""
 
+ABORTED_BYTES_PER_PARTITION_MAX = 96 * MIB
+"""The aborted transactions of a partition, 24 bytes each: seven a second for a week. All are in memory while it is
+open, and readers need each while its marker is in the log: for ever if the topic is compacted. One more is refused."""
+
 PARTITION_SNAPSHOT_BYTES = 64 * MIB
 """A partition's producers and time index are stored after this many bytes: what a restart after a crash rereads."""
 

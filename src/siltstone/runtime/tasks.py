@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 class TaskGroup:
     """The tasks of one component. The first task that fails calls ``on_failure`` with its exception; later failures are
-    only logged. Tasks are cancelled in the order in which they were started: a set has an order by address, which
+    only logged. Tasks are cancelled in the order in which they were started. A set is ordered by address, which
     differs between two runs of one seed."""
 
     def __init__(self, owner: str, on_failure: Callable[[BaseException], None]) -> None:

@@ -1,4 +1,4 @@
-"""What happened in each turn of the event loop, as lines: two runs of one seed are the same history only if all of it is
+"""What happened in each turn of the event loop, as lines. Two runs of one seed are one history only if all of it is
 the same, in every process.
 
 What differs between two processes is the order of sets: that of strings by PYTHONHASHSEED, that of futures and tasks by

@@ -6,6 +6,7 @@ Everything happens on the event loop, in the order of arrival. A batch is visibl
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Protocol
@@ -32,6 +33,7 @@ from siltstone.broker.partitions.transaction_state import (
 from siltstone.kafka_protocol.batch_header import BatchHeader, patch_offset_and_epoch, read_batch_header
 from siltstone.kafka_protocol.records.control import TransactionMarker, build_control_batch
 from siltstone.metadata.entities import OwnerRange
+from siltstone.model.limits import ABORTED_BYTES_PER_PARTITION_MAX
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.object_formats.aborted_page import encode_aborted_page
 from siltstone.object_formats.partition_snapshot import (
@@ -49,6 +51,8 @@ from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.errors import EngineNotRunning, StreamHeld
 from siltstone.stream_engine.stream import Stream
 from siltstone.topic_configs.table import TopicConfig
+
+log = logging.getLogger(__name__)
 
 
 class PartitionStreams(msgspec.Struct, frozen=True):
@@ -447,6 +451,12 @@ class Partition:
             meta_offset = self._meta.next_offset
             self._engine.append(self._meta, encode_aborted_page(pack_aborted(page)), 1)
             self._pages.written(meta_offset, page)
+        if full and 2 * (held := self._transactions.aborted_bytes) > ABORTED_BYTES_PER_PARTITION_MAX:
+            log.warning(
+                "stream %d has %d of at most %d bytes of aborted transactions: then none may begin there. Find the "
+                "producer that aborts so often, and move the start of the partition by retention or delete-records",
+                self.stream_id, held, ABORTED_BYTES_PER_PARTITION_MAX,
+            )  # fmt: skip
         return rest
 
 

@@ -19,7 +19,9 @@ from siltstone.kafka_protocol.batch_header import BatchHeader
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, read_control_batch
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import Fenced, InvalidRequest, Unavailable
+from siltstone.model.limits import ABORTED_BYTES_PER_PARTITION_MAX
 from siltstone.model.record_batch import NO_TIMESTAMP
+from siltstone.object_formats.aborted_page import ENTRY_BYTES
 from siltstone.object_formats.partition_snapshot import AbortedTransaction, ProducerEntry, SequencedBatch
 from siltstone.offline.transactions import AbortedTransactions
 
@@ -33,6 +35,19 @@ class TransactionOpen(InvalidRequest):
 
 class NotInTransaction(InvalidRequest):
     """A transactional batch came for a partition that is not in the producer's transaction."""
+
+
+class TooManyAborted(InvalidRequest):
+    """A transaction would begin in a partition that has the most aborted transactions, or open ones that may end so.
+    ``count``: how many there are."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        super().__init__(
+            f"this partition has {count} aborted transactions, the most: none may begin here. They leave when "
+            "retention, or kafka-delete-records, moves its start past their markers, not by compaction: let the topic "
+            "also delete (cleanup.policy=compact,delete), or copy it to a new one"
+        )
 
 
 class MarkerOnItsWay(Unavailable):
@@ -106,8 +121,14 @@ class _Open(msgspec.Struct):
 class PartitionTransactions:
     """``producers`` is kept as well by the calls of ``batch_appended`` and ``marker_appended``."""
 
-    def __init__(self, producers: ProducerState, aborted: Iterable[AbortedTransaction] = ()) -> None:
+    def __init__(
+        self,
+        producers: ProducerState,
+        aborted: Iterable[AbortedTransaction] = (),
+        aborted_bytes_max: int = ABORTED_BYTES_PER_PARTITION_MAX,
+    ) -> None:
         self._producers = producers
+        self._aborted_max = aborted_bytes_max // ENTRY_BYTES
         opened = sorted((entry for entry in producers.entries() if entry.is_open), key=_first_offset)
         self._open = {entry.open_from: _Open(entry.producer_id) for entry in opened}
         """By their first offsets, which ascend: a transaction begins at the end of the log."""
@@ -120,6 +141,11 @@ class PartitionTransactions:
     @property
     def aborted(self) -> AbortedTransactions:
         return self._aborted
+
+    @property
+    def aborted_bytes(self) -> int:
+        """The size of the list in pages and snapshot."""
+        return len(self._aborted) * ENTRY_BYTES
 
     def last_stable_offset(self, high_watermark: int, log_start_offset: int) -> int:
         """Returns the offset below which all is decided, and durable."""
@@ -160,7 +186,7 @@ class PartitionTransactions:
 
     def require_appendable(self, header: BatchHeader, permission: TransactionPermission | None) -> None:
         """Checks a batch that repeats none. Raises TransactionOpen, NotInTransaction, MarkerOnItsWay,
-        OutOfOrderSequence."""
+        TooManyAborted, OutOfOrderSequence."""
         verdict = self.judge(header)
         if verdict is BatchVerdict.WAITS:
             raise MarkerOnItsWay(
@@ -171,6 +197,9 @@ class PartitionTransactions:
                 f"this partition is not in the transaction of producer {header.producer_id}: add it first"
             )
         if header.base_sequence >= 0:  # offsets in transactions, which the broker writes itself, have none
+            count = len(self._aborted) + len(self._open)
+            if verdict is BatchVerdict.BEGINS and count >= self._aborted_max:
+                raise TooManyAborted(count)
             self._producers.require_next(header, permission is not None and permission.begins_at_0)
 
     def batch_appended(

@@ -242,7 +242,10 @@ class EngineSource:
 
     async def collect(self, collected: Collected) -> AsyncIterator[None]:
         collected.add("wal_capacity_bytes", self._wal_capacity_bytes)
-        collected.add("partitions_open", len(self._broker.parts.partitions.all_opened()))
+        opened = self._broker.parts.partitions.all_opened()
+        collected.add("partitions_open", len(opened))
+        most = max((partition.transactions.aborted_bytes for _, partition in opened), default=0)
+        collected.add("aborted_transactions_bytes_max", most)
         collected.add("damaged_reads", self._broker.parts.partitions.damage.statistics().reads_refused)
         collected.add("hidden_markers", self._broker.hidden_markers.aborted)
         _add_engine(

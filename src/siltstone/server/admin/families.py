@@ -85,6 +85,8 @@ NETWORK = (
 ENGINE = (
     _gauge("state", "1 for the present state of the node: starting, running, draining, failed or closed.", "state"),
     _gauge("partitions_open", "Partitions that are open."),
+    _gauge("aborted_transactions_bytes_max", "Aborted transactions of the open partition that has most of them. At 96 "
+           "MiB no transaction may begin there. Those of a compacted topic never leave."),
     _seconds("append", "The time from the append of a batch to its answer, when it is durable."),
     _gauge("appends_waiting", "Appends that wait: for room in the tail cache or in the write-ahead log, or for their "
            "partition to be opened, which reads the bucket."),

@@ -167,6 +167,18 @@ async def aborted_ones(partition, numbers) -> list[AbortedTransaction]:
 
 
 @scenario(in_broker_world, engine=LITTLE_ROOM)
+async def test_tp24_from_half_of_the_limit_on_a_full_page_is_a_warning(world, caplog, monkeypatch) -> None:
+    partition = await world.partition(await world.topic())
+    monkeypatch.setattr("siltstone.broker.partitions.partition.ABORTED_BYTES_PER_PARTITION_MAX", 400 * 24)
+    await aborted_ones(partition, range(190))
+    await partition.write_snapshot()
+    assert "aborted" not in caplog.text
+    await aborted_ones(partition, range(190, 300))
+    await partition.write_snapshot()
+    assert "has 7200 of at most 9600 bytes of aborted transactions" in caplog.text
+
+
+@scenario(in_broker_world, engine=LITTLE_ROOM)
 async def test_tp24_more_aborted_transactions_than_one_append_holds(world, count=3_000) -> None:
     """Their list would be nine times as long as an append may be. Records are deleted, a segment is closed, and a
     restart reads no batch again; the older ones are written once, and leave with the start of the log."""

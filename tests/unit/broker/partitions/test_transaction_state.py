@@ -13,6 +13,7 @@ from siltstone.broker.partitions.transaction_state import (
     NotInTransaction,
     OtherTransaction,
     PartitionTransactions,
+    TooManyAborted,
     TransactionEnding,
     TransactionOpen,
     TransactionPermission,
@@ -21,6 +22,7 @@ from siltstone.kafka_protocol.batch_header import TRANSACTIONAL_BIT, read_batch_
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, build_control_batch
 from siltstone.kafka_protocol.records.reading import Record
+from siltstone.object_formats.aborted_page import ENTRY_BYTES
 from siltstone.object_formats.partition_snapshot import AbortedTransaction, ProducerEntry
 from support.kafka.kafka_batches import encode_batch
 from support.kafka.kafka_requests import sequenced
@@ -354,6 +356,47 @@ def test_tp19_what_was_written_down_is_known_again():
     again.end(ABORT)
     assert again.stable == again.next_offset
     assert again.aborted[-1] == AbortedTransaction(PID, 10, 23)
+
+
+def test_tp24_no_transaction_begins_in_a_partition_that_has_the_most_aborted_ones():
+    log = StepLog()
+    log.transactions = PartitionTransactions(log.state, aborted_bytes_max=3 * ENTRY_BYTES)
+    for _ in range(2):
+        log.append()
+        log.end(ABORT)
+        assert log.stable == log.next_offset
+    log.append()  # it may be aborted, too
+    with pytest.raises(TooManyAborted) as refused:
+        log.append(pid=OTHER)
+    assert refused.value.count == 3
+    log.append()
+    log.end(ABORT)
+    assert log.stable == log.next_offset
+    assert log.transactions.aborted_bytes == 3 * ENTRY_BYTES
+    with pytest.raises(TooManyAborted):
+        log.append()
+    log.append(sequence=0, pid=OTHER, transactional=False)
+    log.transactions.trim(log.aborted[0].marker_offset + 1)
+    log.append()
+    assert log.transactions.aborted_bytes == 2 * ENTRY_BYTES
+
+
+def test_tp24_committed_transactions_count_no_longer_than_they_are_open():
+    log = StepLog()
+    log.transactions = PartitionTransactions(log.state, aborted_bytes_max=ENTRY_BYTES)
+    for _ in range(3):
+        log.append()
+        log.end()
+        assert log.stable == log.next_offset
+
+
+def test_tp24_offsets_in_transactions_are_never_refused_for_it():
+    """The broker writes them, and takes their partitions' aborted transactions away with each checkpoint."""
+    log = StepLog()
+    log.transactions = PartitionTransactions(log.state, aborted_bytes_max=0)
+    log.append(sequence=-1)
+    with pytest.raises(TooManyAborted):
+        log.append(sequence=0, pid=OTHER)
 
 
 def replayed(*batches):
