@@ -1,5 +1,5 @@
-"""Members of Java, librdkafka and franz-go in one group of KIP-848, of which one after the other leaves and another comes
-while a producer writes (NG24)."""
+"""Members of Java, librdkafka and franz-go in one group of KIP-848. One after the other leaves and another comes, while
+a producer writes (NG24)."""
 
 import time
 from collections import Counter
@@ -75,7 +75,11 @@ def test_ng24_members_of_three_clients_share_a_group_under_load(
         def comes(client: str) -> None:
             alive[client] = clients[client](f"{client}-{len(everybody)}")
             everybody.append(alive[client])
-            until(lambda: all(each.owned for each in alive.values()), f"partitions of all with {client}", SECONDS)
+            until(
+                lambda: all(each.owned for each in alive.values()),
+                f"partitions of all with {client}",
+                SECONDS,
+            )
 
         load = Load(servers)
         with load.running():
@@ -86,7 +90,11 @@ def test_ng24_members_of_three_clients_share_a_group_under_load(
             for client in [*clients] * ROUNDS:
                 time.sleep(2)
                 alive.pop(client).end()
-                until(lambda: sum(len(each.owned) for each in alive.values()) == PARTITIONS, "all for two", SECONDS)
+                until(
+                    lambda: sum(len(each.owned) for each in alive.values()) == PARTITIONS,
+                    "all for two",
+                    SECONDS,
+                )
                 comes(client)
         counts: Counter[tuple[int, int]] = Counter()
 

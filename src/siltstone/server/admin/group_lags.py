@@ -13,6 +13,7 @@ its own open partitions, whichever node coordinates the group.
 from collections import Counter
 from collections.abc import AsyncIterator
 from operator import attrgetter
+from typing import TypeAlias
 
 import msgspec
 
@@ -29,6 +30,9 @@ from siltstone.model.serving_limits import GROUP_OFFSETS_MAX, GROUP_SERIES_MAX, 
 
 OFFSETS_PER_TURN = 20
 PARTITIONS_PER_TURN = 200
+
+Place: TypeAlias = tuple[Topic, int, Partition]
+"""A partition of a topic, which is open here."""
 
 
 class TopicLag(msgspec.Struct, frozen=True):
@@ -98,8 +102,9 @@ class GroupLags:
         self.states, self.omitted = states, count - len(self.groups)
 
     async def _add_shared(self, shared: dict[str, dict[str, TopicLag]]) -> AsyncIterator[None]:
-        """Adds the lags of share groups in the open partitions of this node, by group and topic."""
-        places: dict[str, list[tuple[Topic, int, Partition]]] = {}
+        """Adds the lags of share groups in the open partitions of this node, by group and topic. A group whose states
+        would be more than may be looked at is left out."""
+        places: dict[str, list[Place]] = {}
         for number, ((topic_id, index), partition) in enumerate(self._parts.partitions.all_opened()):
             if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
                 yield
@@ -110,24 +115,25 @@ class GroupLags:
                     places.setdefault(group, []).append((topic, index, partition))
         spans_left = GROUP_OFFSETS_MAX
         for group, theirs in places.items():
-            lags: dict[str, TopicLag] = {}
-            for number, (topic, index, partition) in enumerate(theirs):
+            spans_left -= sum(_size(group, partition) for _, _, partition in theirs)
+            if spans_left < 0:
+                break
+            lags = shared[group] = {}
+            for number, place in enumerate(theirs):
                 if number % OFFSETS_PER_TURN == 0:
                     yield
-                known = partition.shares.get(group)
-                if partition.is_closed or known is None:
-                    continue  # closed or forgotten meanwhile
-                spans_left -= len(known.progress.spans) + 1
-                if spans_left < 0:
-                    break
-                progress = start_at(known.progress, partition.log_start_offset)
-                records, seconds = self._lag(topic, index, progress.start_offset)
-                records = max(0, records - progress.completed)
-                before = lags.get(topic.name, TopicLag(topic.name, 0, 0.0))
-                seconds = max(before.seconds, seconds)
-                lags[topic.name] = TopicLag(topic.name, before.records + records, seconds, None)
-            else:
-                shared[group] = lags
+                self._add_place(lags, group, place)
+
+    def _add_place(self, lags: dict[str, TopicLag], group: str, place: Place) -> None:
+        topic, index, partition = place
+        known = partition.shares.get(group)
+        if partition.is_closed or known is None:
+            return  # closed or forgotten meanwhile
+        progress = start_at(known.progress, partition.log_start_offset)
+        records, seconds = self._lag(topic, index, progress.start_offset)
+        records = max(0, records - progress.completed)
+        before = lags.get(topic.name, TopicLag(topic.name, 0, 0.0))
+        lags[topic.name] = TopicLag(topic.name, before.records + records, max(before.seconds, seconds), None)
 
     def _add(self, lags: dict[str, TopicLag], name: str, index: int, committed: CommittedOffset) -> None:
         topic = self._parts.topics.by_name(name)
@@ -194,6 +200,11 @@ class GroupLags:
         except SiltstoneError:  # trimmed or deleted meanwhile
             return None
         return image.objects[held[0].object_id].data_time_ms if held else None
+
+
+def _size(group: str, partition: Partition) -> int:
+    known = partition.shares.get(group)
+    return 1 if known is None else 1 + len(known.progress.spans)
 
 
 def _cached_time(partition: Partition, offset: int) -> int | None:

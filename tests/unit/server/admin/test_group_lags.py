@@ -12,8 +12,8 @@ from siltstone.server.admin import group_lags
 from siltstone.server.admin.group_lags import OFFSETS_PER_TURN, PARTITIONS_PER_TURN, GroupLags, TopicLag
 from support.broker.backlog_world import commit, delete_group
 from support.broker.broker_world import in_broker_world
-from support.kafka.kafka_requests import produce_request, timed_batch
 from support.groups.share_client import ACCEPT, RELEASE, SHARES, ShareClient, send, shared_topic
+from support.kafka.kafka_requests import produce_request, timed_batch
 from support.scenarios import scenario
 
 
