@@ -183,8 +183,8 @@ GROUPS = (
     _gauge("group_members", "Members of a group.", "group"),
     _gauge("group_state", "1 for the present state of a group.", "group", "state"),
     _gauge("group_lag_records", "Records of a topic that a group has not committed yet, in all partitions in which it "
-           "has committed an offset; of a share group, records that it is not done with in open partitions of this node.",
-           "group", "topic", unit="records"),
+           "has committed an offset; of a share group, records that it is not done with in open partitions of this "
+           "node.", "group", "topic", unit="records"),
     _gauge("group_lag_seconds", "The age of the oldest of these records; 0: there is none.", "group", "topic",
            unit="seconds"),
     _gauge("group_partitions_without_commit", "Partitions of a topic that hold records, and where a group has no "

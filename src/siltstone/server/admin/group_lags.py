@@ -63,8 +63,9 @@ class GroupLags:
     """What the last look has found. ``groups`` are those with series of their own, with the largest lag first;
     ``states`` counts all groups by state, ``omitted`` those without series."""
 
-    def __init__(self, parts: BrokerParts) -> None:
+    def __init__(self, parts: BrokerParts, offsets_max: int = GROUP_OFFSETS_MAX) -> None:
         self._parts = parts
+        self._offsets_max = offsets_max
         self.groups: tuple[GroupLag, ...] = ()
         self.states: Counter[str] = Counter()
         self.omitted = 0
@@ -78,7 +79,7 @@ class GroupLags:
         shared: dict[str, dict[str, TopicLag]] = {}
         async for _ in self._add_shared(shared):
             yield
-        offsets_left, known_groups = GROUP_OFFSETS_MAX, self._parts.groups.known()
+        offsets_left, known_groups = self._offsets_max, self._parts.groups.known()
         count = len(known_groups)
         for known in known_groups:
             states[known.group.state.value] += 1
@@ -113,7 +114,7 @@ class GroupLags:
             if (topic := self._parts.topics.by_id(bytes.fromhex(topic_id))) is not None:
                 for group in partition.shares.by_group:
                     places.setdefault(group, []).append((topic, index, partition))
-        spans_left = GROUP_OFFSETS_MAX
+        spans_left = self._offsets_max
         for group, theirs in places.items():
             spans_left -= sum(_size(group, partition) for _, _, partition in theirs)
             if spans_left < 0:

@@ -8,7 +8,6 @@ import pytest
 from siltstone.kafka_protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from siltstone.model.serving_limits import GROUP_OFFSETS_MAX, GROUP_SERIES_MAX, GROUPS_SHOWN_MAX
 from siltstone.runtime.clock import ManualClock
-from siltstone.server.admin import group_lags
 from siltstone.server.admin.group_lags import OFFSETS_PER_TURN, PARTITIONS_PER_TURN, GroupLags, TopicLag
 from support.broker.backlog_world import commit, delete_group
 from support.broker.broker_world import in_broker_world
@@ -17,8 +16,8 @@ from support.kafka.kafka_requests import produce_request, timed_batch
 from support.scenarios import scenario
 
 
-async def looked(world) -> dict[str, tuple[TopicLag, ...]]:
-    lags = GroupLags(world.parts)
+async def looked(world, offsets_max: int = GROUP_OFFSETS_MAX) -> dict[str, tuple[TopicLag, ...]]:
+    lags = GroupLags(world.parts, offsets_max)
     async for _ in lags.look():
         pass
     return {each.group: each.topics for each in lags.groups}
@@ -161,14 +160,12 @@ async def test_ob05_a_share_group_has_one_row_where_it_is_coordinated_and_led(wo
 
 @scenario(in_broker_world)
 async def test_a_share_group_with_more_states_than_are_looked_at_has_no_lag_rather_than_half_of_it(
-    world, monkeypatch
+    world,
 ) -> None:
     topic = await shared_topic(world, records=3)
     await ShareClient(world, topic).fetch()  # one span, and the partition
-    monkeypatch.setattr(group_lags, "GROUP_OFFSETS_MAX", 1)
-    assert await looked(world) == {}
-    monkeypatch.setattr(group_lags, "GROUP_OFFSETS_MAX", 2)
-    assert await looked(world) == {SHARES: (TopicLag("t", 3, 0.0, None),)}
+    assert await looked(world, 1) == {}
+    assert await looked(world, 2) == {SHARES: (TopicLag("t", 3, 0.0, None),)}
 
 
 # -- many groups, made of nothing but their offsets ----------------------------------------------------------
