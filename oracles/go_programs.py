@@ -1,5 +1,5 @@
-"""Programs in Go, built by Go's own command into ``.build/go``: a writer of numbered records with franz-go, from
-``oracles/franz_go``, and MinIO.
+"""Programs in Go, built by Go's own command into ``.build/go``: a writer of numbered records and a member of a group
+with franz-go, from ``oracles/franz_go`` and ``oracles/franz_go_member``, and MinIO.
 
 Modules come from Go's proxy, at the versions and sums that ``go.sum`` notes, or Go's own database of sums.
 """
@@ -23,7 +23,16 @@ class GoUnavailable(Exception):
 
 def franz_go_writer() -> Path:
     """Returns the program; builds it if it is missing or older than its source. Raises GoUnavailable."""
-    source, program = ORACLES / "franz_go", PROGRAMS / "numbered_writer"
+    return _built("franz_go", "numbered_writer")
+
+
+def franz_go_member() -> Path:
+    """Returns the program; builds it if it is missing or older than its source. Raises GoUnavailable."""
+    return _built("franz_go_member", "group_member")
+
+
+def _built(folder: str, name: str) -> Path:
+    source, program = ORACLES / folder, PROGRAMS / name
     newest = max(path.stat().st_mtime for path in source.iterdir())
     if not program.exists() or program.stat().st_mtime < newest:
         _go(["build", "-o", str(program), "."], source)

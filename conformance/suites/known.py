@@ -33,7 +33,7 @@ SHARES_AS_EXPECTED = {
 LIBRDKAFKA_SHARES_AS_EXPECTED = {
     "0171_exit_134": "librdkafka is built without zstd here",
     "0173_exit_134": "it sets a lock time of 3 s: Kafka takes that with group.share.min.record.lock.duration.ms=1000",
-    "0179_exit_134": "it counts on a fetch that answers with one of two partitions",
+    "0184_exit_134": "it fails when the producer's report on a record of the deleted topic is not a success",
 }
 
 KNOWN: tuple[Suite, ...] = (

@@ -1,6 +1,8 @@
-"""Members of a group as threads, of both protocols, with librdkafka and in Java. They write down what they own and what
-they have read."""
+"""Members of a group as threads, of both protocols, with librdkafka, in Java and with franz-go. They write down what
+they own and what they have read."""
 
+import json
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -9,6 +11,7 @@ from contextlib import suppress
 import msgspec
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from oracles.go_programs import franz_go_member
 from oracles.java_clients import JavaClients
 
 QUIET = {"log_level": 0}
@@ -46,9 +49,9 @@ class Member:
         self._thread.join(60)
         assert not self._thread.is_alive(), self.name
 
-    def takes(self, partitions: Iterable[int]) -> None:
+    def takes(self, partitions: Iterable[int], at: float | None = None) -> None:
         for partition in partitions:
-            self.owned[partition] = time.monotonic()
+            self.owned[partition] = time.monotonic() if at is None else at
 
     def gives_up(self, partitions: Iterable[int], at: float) -> None:
         for partition in list(partitions):
@@ -138,6 +141,38 @@ class JavaReadingMember(Member):
                 with suppress(Exception):  # a commit in a rebalance is refused, and the next one has it
                     consumer.commitSync()
             self.gives_up(set(self.owned), time.monotonic())
+
+
+class GoReadingMember(Member):
+    """A process, which says by the clock of the machine when it takes and gives up partitions."""
+
+    def __init__(self, servers: str, topic: str, group: str, name: str) -> None:
+        """Raises GoUnavailable."""
+        super().__init__(name)
+        words = [str(franz_go_member()), servers, topic, group, name]
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._begins_ns = time.time_ns() - time.monotonic_ns()
+        self.start()
+
+    def read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            what, time_ns, of = json.loads(line)
+            at = (time_ns - self._begins_ns) / 1e9
+            if what == "takes":
+                self.takes(of, at)
+            elif what == "gives up":
+                self.gives_up(of, at)
+            else:
+                self.records += [(partition, offset) for partition, offset in of]
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        super().end()
+        assert self._process.wait(60) == 0, self.name
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
 
 JAVA_STRATEGIES = {

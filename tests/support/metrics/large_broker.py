@@ -59,7 +59,7 @@ def _topic(name: str, number: int) -> Any:
 
 def _partition(number: int) -> Any:
     return SimpleNamespace(
-        bytes_in=number * 10, bytes_out=number, is_closed=False, log_start_offset=0, high_watermark=100,
+        bytes_in=number * 10, bytes_out=number, is_closed=False, shares=(), log_start_offset=0, high_watermark=100,
         read_cached=lambda offset, bytes_max: None, times=SimpleNamespace(time_before=lambda offset: 1_000),
     )  # fmt: skip
 

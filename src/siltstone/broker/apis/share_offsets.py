@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from siltstone.broker.deliveries.progress import DeliveryState
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.groups.known_groups import KnownGroup
@@ -124,9 +126,12 @@ async def _described(
     async def row(asked: DescribeShareGroupOffsetsRequestTopic) -> DescribeShareGroupOffsetsResponseTopic:
         topic = parts.topics.by_name(asked.topic_name)
         if topic is None:
-            rows = [
-                DescribedPartition(partition_index=index, error_code=UNKNOWN) for index in asked.partitions
-            ]
+            nowhere = (  # no error for clients; a node asks only for what exists [Kafka 4.3.1: asked]
+                DescribedPartition(error_code=UNKNOWN)
+                if is_of_node
+                else DescribedPartition(start_offset=NOT_USED)
+            )
+            rows = [replace(nowhere, partition_index=index) for index in asked.partitions]
             return DescribeShareGroupOffsetsResponseTopic(topic_name=asked.topic_name, partitions=rows)
         rows = await side_by_side(
             lambda index: _described_partition(parts, group_id, topic, index, is_of_node=is_of_node),

@@ -323,13 +323,14 @@ class GroupSource:
         collected.add("group_series_omitted", self._lags.omitted)
         for number, each in enumerate(self._lags.groups):
             group = label_text(each.group)
-            collected.add("group_members", each.members, group)
-            collected.add("group_state", 1, group, each.state)
+            if each.state:
+                collected.add("group_members", each.members, group)
+                collected.add("group_state", 1, group, each.state)
             for lag in each.topics:
                 collected.add("group_lag_records", lag.records, group, lag.topic)
                 collected.add("group_lag_seconds", lag.seconds, group, lag.topic)
-                unread = lag.partitions_without_commit
-                collected.add("group_partitions_without_commit", unread, group, lag.topic)
+                if (unread := lag.partitions_without_commit) is not None:
+                    collected.add("group_partitions_without_commit", unread, group, lag.topic)
             if number % ROWS_PER_TURN == 0:
                 yield
 

@@ -185,9 +185,10 @@ GROUPS = (
     _gauge("group_members", "Members of a group.", "group"),
     _gauge("group_state", "1 for the present state of a group.", "group", "state"),
     _gauge("group_lag_records", "Records of a topic that a group has not committed yet, in all partitions in which it "
-           "has committed an offset.", "group", "topic", unit="records"),
-    _gauge("group_lag_seconds", "The age of the oldest record of a topic that a group has not committed yet; 0: "
-           "there is none.", "group", "topic", unit="seconds"),
+           "has committed an offset; of a share group, records that it is not done with in open partitions of this "
+           "node.", "group", "topic", unit="records"),
+    _gauge("group_lag_seconds", "The age of the oldest of these records; 0: there is none.", "group", "topic",
+           unit="seconds"),
     _gauge("group_partitions_without_commit", "Partitions of a topic that hold records, and where a group has no "
            "committed offset although it has some in the topic: its lag there is not known.", "group", "topic"),
     _gauge("share_sessions", "Sessions that members of share groups have with this node, which leads partitions that "

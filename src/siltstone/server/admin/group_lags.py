@@ -5,14 +5,19 @@ cache; for older batches it is taken from the time index of the partition, which
 that is not open has its newest offset in the metadata, and its batches the time at which their object was first
 uploaded. A group that has committed nothing in a topic has no lag there. If it has committed
 offsets of some partitions of a topic, the other ones that hold records are counted: its lag there is not known.
+
+A share group lacks the records that it is not done with. The leaders of the partitions know them, so each node looks at
+its own open partitions, whichever node coordinates the group.
 """
 
 from collections import Counter
 from collections.abc import AsyncIterator
 from operator import attrgetter
+from typing import TypeAlias
 
 import msgspec
 
+from siltstone.broker.deliveries.steps import start_at
 from siltstone.broker.groups.known_groups import KnownGroup
 from siltstone.broker.groups.offsets_log.record import CommittedOffset
 from siltstone.broker.partitions.partition import Partition
@@ -26,16 +31,21 @@ from siltstone.model.serving_limits import GROUP_OFFSETS_MAX, GROUP_SERIES_MAX, 
 OFFSETS_PER_TURN = 20
 PARTITIONS_PER_TURN = 200
 
+Place: TypeAlias = tuple[Topic, int, Partition]
+"""A partition of a topic, which is open here."""
+
 
 class TopicLag(msgspec.Struct, frozen=True):
+    """``partitions_without_commit``: None in a share group, which commits nothing."""
+
     topic: str
     records: int
     seconds: float
-    partitions_without_commit: int = 0
+    partitions_without_commit: int | None = 0
 
 
 class GroupLag(msgspec.Struct, frozen=True):
-    """``records`` is the sum over the topics."""
+    """``records`` is the sum over the topics. ``state``: empty for a share group that another node coordinates."""
 
     group: str
     state: str
@@ -45,31 +55,38 @@ class GroupLag(msgspec.Struct, frozen=True):
 
     @property
     def series_count(self) -> int:
-        return 2 + 3 * len(self.topics)
+        of_topics = sum(2 if each.partitions_without_commit is None else 3 for each in self.topics)
+        return of_topics + (2 if self.state else 0)
 
 
 class GroupLags:
     """What the last look has found. ``groups`` are those with series of their own, with the largest lag first;
     ``states`` counts all groups by state, ``omitted`` those without series."""
 
-    def __init__(self, parts: BrokerParts) -> None:
+    def __init__(self, parts: BrokerParts, offsets_max: int = GROUP_OFFSETS_MAX) -> None:
         self._parts = parts
+        self._offsets_max = offsets_max
         self.groups: tuple[GroupLag, ...] = ()
         self.states: Counter[str] = Counter()
         self.omitted = 0
 
     async def look(self) -> AsyncIterator[None]:
-        """Looks at all groups that are loaded; yields often, so that a caller can let other tasks run."""
+        """Looks at all groups that are loaded, and at share groups where this node leads; yields often, so that a
+        caller can let other tasks run."""
         states: Counter[str] = Counter()
         found: list[GroupLag] = []
         holding: dict[str, frozenset[int]] = {}
-        offsets_left, known_groups = GROUP_OFFSETS_MAX, self._parts.groups.known()
+        shared: dict[str, dict[str, TopicLag]] = {}
+        async for _ in self._add_shared(shared):
+            yield
+        offsets_left, known_groups = self._offsets_max, self._parts.groups.known()
+        count = len(known_groups)
         for known in known_groups:
             states[known.group.state.value] += 1
             offsets_left -= len(known.offsets) + 1
             if offsets_left < 0:
                 continue
-            lags: dict[str, TopicLag] = {}
+            lags = shared.pop(known.group.group_id, {})
             for number, ((name, index), committed) in enumerate(list(known.offsets.items())):
                 if number % OFFSETS_PER_TURN == 0:
                     yield
@@ -80,8 +97,44 @@ class GroupLags:
             if len(found) == 2 * GROUPS_SHOWN_MAX:
                 found = _largest(found)
             yield
+        count += len(shared)
+        found += [GroupLag(group, "", 0, tuple(lags.values()), _sum(lags)) for group, lags in shared.items()]
         self.groups = tuple(_within_limits(_largest(found)))
-        self.states, self.omitted = states, len(known_groups) - len(self.groups)
+        self.states, self.omitted = states, count - len(self.groups)
+
+    async def _add_shared(self, shared: dict[str, dict[str, TopicLag]]) -> AsyncIterator[None]:
+        """Adds the lags of share groups in the open partitions of this node, by group and topic. A group whose states
+        would be more than may be looked at is left out."""
+        places: dict[str, list[Place]] = {}
+        for number, ((topic_id, index), partition) in enumerate(self._parts.partitions.all_opened()):
+            if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
+                yield
+            if partition.is_closed or not len(partition.shares):
+                continue
+            if (topic := self._parts.topics.by_id(bytes.fromhex(topic_id))) is not None:
+                for group in partition.shares.by_group:
+                    places.setdefault(group, []).append((topic, index, partition))
+        spans_left = self._offsets_max
+        for group, theirs in places.items():
+            spans_left -= sum(_size(group, partition) for _, _, partition in theirs)
+            if spans_left < 0:
+                break
+            lags = shared[group] = {}
+            for number, place in enumerate(theirs):
+                if number % OFFSETS_PER_TURN == 0:
+                    yield
+                self._add_place(lags, group, place)
+
+    def _add_place(self, lags: dict[str, TopicLag], group: str, place: Place) -> None:
+        topic, index, partition = place
+        known = partition.shares.get(group)
+        if partition.is_closed or known is None:
+            return  # closed or forgotten meanwhile
+        progress = start_at(known.progress, partition.log_start_offset)
+        records, seconds = self._lag(topic, index, progress.start_offset)
+        records = max(0, records - progress.completed)
+        before = lags.get(topic.name, TopicLag(topic.name, 0, 0.0))
+        lags[topic.name] = TopicLag(topic.name, before.records + records, max(before.seconds, seconds), None)
 
     def _add(self, lags: dict[str, TopicLag], name: str, index: int, committed: CommittedOffset) -> None:
         topic = self._parts.topics.by_name(name)
@@ -97,6 +150,8 @@ class GroupLags:
         """Counts the partitions without a commit. ``holding`` keeps the partitions with records of each topic, for the
         next groups."""
         for name, lag in list(lags.items()):
+            if lag.partitions_without_commit is None:
+                continue
             topic = self._parts.topics.by_name(name)
             if topic is None:
                 continue  # deleted meanwhile
@@ -148,6 +203,11 @@ class GroupLags:
         return image.objects[held[0].object_id].data_time_ms if held else None
 
 
+def _size(group: str, partition: Partition) -> int:
+    known = partition.shares.get(group)
+    return 1 if known is None else 1 + len(known.progress.spans)
+
+
 def _cached_time(partition: Partition, offset: int) -> int | None:
     try:
         batches = partition.read_cached(offset, 1)
@@ -160,8 +220,11 @@ def _cached_time(partition: Partition, offset: int) -> int | None:
 
 def _lag_of(known: KnownGroup, lags: dict[str, TopicLag]) -> GroupLag:
     group = known.group
-    records = sum(each.records for each in lags.values())
-    return GroupLag(group.group_id, group.state.value, len(group.members), tuple(lags.values()), records)
+    return GroupLag(group.group_id, group.state.value, len(group.members), tuple(lags.values()), _sum(lags))
+
+
+def _sum(lags: dict[str, TopicLag]) -> int:
+    return sum(each.records for each in lags.values())
 
 
 def _largest(groups: list[GroupLag]) -> list[GroupLag]:

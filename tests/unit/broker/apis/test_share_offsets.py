@@ -79,7 +79,12 @@ async def test_where_a_group_begins_and_what_it_has_left(world) -> None:
         DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=[0, 3]) for name in ("t", "no")
     ]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert [row[-1] for row in await described(world, named)] == [NONE, unknown, unknown, unknown]
+    assert await described(world, named) == [
+        ("t", 0, 2, 6, NONE),
+        ("t", 3, 0, -1, unknown),
+        ("no", 0, NOT_USED, -1, NONE),
+        ("no", 3, NOT_USED, -1, NONE),
+    ]
 
 
 @scenario(in_broker_world)
@@ -152,6 +157,9 @@ async def test_another_node_asks_for_what_this_one_leads(world) -> None:
     await ShareClient(world, topic).fetch()
     named = [DescribeShareGroupOffsetsRequestTopic(topic_name="t", partitions=[0])]
     assert await described(world, named, client) == [("t", 0, 0, 10, NONE)]
+    unheard = [DescribeShareGroupOffsetsRequestTopic(topic_name="no", partitions=[0])]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await described(world, unheard, client) == [("no", 0, 0, -1, unknown)], "not yet heard of"
 
 
 @scenario(in_broker_world)

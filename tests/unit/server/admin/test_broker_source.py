@@ -38,6 +38,7 @@ from support.groups.share_client import (
     REJECT,
     RELEASE,
     RENEW,
+    SHARES,
     ShareClient,
     shared_topic,
 )
@@ -300,6 +301,21 @@ async def test_ob05_what_share_groups_do_is_counted_by_record(world) -> None:
     await world.pass_ms(LOCK_MS + 1)
     given_up["deliveries",] += 1
     assert await shared(source) == (1, 0, 14, told, given_up)
+
+
+@scenario(in_broker_world)
+async def test_ob05_the_lag_of_a_share_group_is_measured(world) -> None:
+    """It has no commits, and its members and state are known to its coordinator, which here nobody asked."""
+    topic = await shared_topic(world, records=10)
+    member = ShareClient(world, topic)
+    await member.fetch()
+    await member.acknowledge((0, 3, [ACCEPT]))
+    world.clock.advance_ms(20_000)
+    collected = await collected_on_loop(GroupSource(world.broker, world.clock))
+    assert rows_of(collected, "group_lag_records") == {(SHARES, "t"): 6}
+    assert list(rows_of(collected, "group_lag_seconds")) == [(SHARES, "t")]
+    for name in ("group_partitions_without_commit", "group_members", "group_state"):
+        assert rows_of(collected, name) == {}, name
 
 
 async def shared(source: GroupSource) -> tuple[object, ...]:

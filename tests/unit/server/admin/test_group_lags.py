@@ -5,17 +5,19 @@ from types import SimpleNamespace
 
 import pytest
 
+from siltstone.kafka_protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from siltstone.model.serving_limits import GROUP_OFFSETS_MAX, GROUP_SERIES_MAX, GROUPS_SHOWN_MAX
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.admin.group_lags import OFFSETS_PER_TURN, PARTITIONS_PER_TURN, GroupLags, TopicLag
 from support.broker.backlog_world import commit, delete_group
 from support.broker.broker_world import in_broker_world
+from support.groups.share_client import ACCEPT, RELEASE, SHARES, ShareClient, send, shared_topic
 from support.kafka.kafka_requests import produce_request, timed_batch
 from support.scenarios import scenario
 
 
-async def looked(world) -> dict[str, tuple[TopicLag, ...]]:
-    lags = GroupLags(world.parts)
+async def looked(world, offsets_max: int = GROUP_OFFSETS_MAX) -> dict[str, tuple[TopicLag, ...]]:
+    lags = GroupLags(world.parts, offsets_max)
     async for _ in lags.look():
         pass
     return {each.group: each.topics for each in lags.groups}
@@ -112,6 +114,60 @@ async def test_the_offset_of_a_topic_of_the_same_name_that_was_deleted_is_not_ta
     assert await looked(world) == {"g": ()}
 
 
+# -- share groups --------------------------------------------------------------------------------------------
+
+
+@scenario(in_broker_world)
+async def test_ob05_a_share_group_lacks_what_it_is_not_done_with(world) -> None:
+    """No node coordinates the group here: the leader says its lag all the same."""
+    topic = await shared_topic(world)
+    await append(world, topic, 9_000, 8_000, 7_000, 6_000, 2_000)
+    assert await looked(world) == {}, "no member has fetched"
+    member = ShareClient(world, topic)
+    await member.fetch()
+    assert await looked(world) == {SHARES: (TopicLag("t", 5, 9.0, None),)}, "held records are not done with"
+    lags = GroupLags(world.parts)
+    async for _ in lags.look():
+        pass
+    assert lags.omitted == 0
+    await member.acknowledge((0, 1, [ACCEPT]), (2, 2, [RELEASE]), (3, 3, [ACCEPT]))
+    assert await looked(world) == {SHARES: (TopicLag("t", 2, 7.0, None),)}
+    await world.parts.partitions.trim(world.opened(topic), 3)
+    assert await looked(world) == {SHARES: (TopicLag("t", 1, 2.0, None),)}, "and what was trimmed is no lag"
+    await member.acknowledge((4, 4, [ACCEPT]))
+    assert await looked(world) == {SHARES: (TopicLag("t", 0, 0.0, None),)}
+    await world.parts.partitions.delete_topic(topic)
+    assert await looked(world) == {}
+
+
+@scenario(in_broker_world)
+async def test_ob05_a_share_group_has_one_row_where_it_is_coordinated_and_led(world) -> None:
+    topic = await shared_topic(world, records=3)
+    await send(world, await world.topic("u"), 2)
+    await world.client().ask(
+        ShareGroupHeartbeatRequest(
+            group_id=SHARES, member_id="m", member_epoch=0, subscribed_topic_names=["t"]
+        )
+    )
+    await ShareClient(world, topic).fetch()
+    lags = GroupLags(world.parts)
+    async for _ in lags.look():
+        pass
+    (row,) = lags.groups
+    assert (row.group, row.members, row.records, row.series_count, lags.omitted) == (SHARES, 1, 3, 4, 0)
+    assert [each.topic for each in row.topics] == ["t"]
+
+
+@scenario(in_broker_world)
+async def test_a_share_group_with_more_states_than_are_looked_at_has_no_lag_rather_than_half_of_it(
+    world,
+) -> None:
+    topic = await shared_topic(world, records=3)
+    await ShareClient(world, topic).fetch()  # one span, and the partition
+    assert await looked(world, 1) == {}
+    assert await looked(world, 2) == {SHARES: (TopicLag("t", 3, 0.0, None),)}
+
+
 # -- many groups, made of nothing but their offsets ----------------------------------------------------------
 
 
@@ -139,7 +195,7 @@ def lags_of(*groups: tuple[str, int, int], end_offset: int | None = 10) -> tuple
     parts = SimpleNamespace(
         groups=SimpleNamespace(known=lambda: known),
         topics=SimpleNamespace(by_name=lambda _: topic),
-        partitions=SimpleNamespace(opened=lambda *_: None),
+        partitions=SimpleNamespace(opened=lambda *_: None, all_opened=list),
         metadata=SimpleNamespace(image=SimpleNamespace(streams={} if stream is None else {1: stream})),
         clock=ManualClock(),
     )
