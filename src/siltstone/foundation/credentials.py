@@ -58,7 +58,9 @@ def is_reference(value: str) -> bool:
 
 def file_of_reference(value: str) -> str:
     """Returns the path in a value ``file:PATH``; empty for every other value."""
-    return value.removeprefix(FILE_REFERENCE) if is_reference(value) and value.startswith(FILE_REFERENCE) else ""
+    return (
+        value.removeprefix(FILE_REFERENCE) if is_reference(value) and value.startswith(FILE_REFERENCE) else ""
+    )
 
 
 def is_secret(name: str, value: str) -> bool:

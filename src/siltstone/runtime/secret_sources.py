@@ -22,6 +22,9 @@ from siltstone.model.secret import Secret
 FILE_BYTES_MAX = 1 << 20
 """A key or a file of settings takes some KiB. A path may lead to a device that never ends."""
 
+REGISTRY_AUTH_VARIABLE = "SILTSTONE_REGISTRY_AUTH"
+"""``user:password`` for the schema registry."""
+
 MENDING = "chmod 640 it; a secret that Kubernetes mounts needs defaultMode: 0440"
 
 

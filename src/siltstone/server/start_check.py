@@ -33,7 +33,7 @@ from siltstone.offline.opening.store import missing_folder, open_buckets, open_m
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import PRIVATE_FILE_MODE
 from siltstone.runtime.randomness import Random
-from siltstone.runtime.secret_sources import resolved, secret_of_variables
+from siltstone.runtime.secret_sources import REGISTRY_AUTH_VARIABLE, resolved, secret_of_variables
 from siltstone.server.admin.access import read_metrics_token
 from siltstone.server.admin.addresses import NAME as ADMIN_NAME
 from siltstone.server.admin.addresses import encrypted_admin, parse_admin_addresses
@@ -47,7 +47,6 @@ from siltstone.server.network.tls import server_tls
 from siltstone.server.node_listeners import addresses_of, encrypted_listeners, refuse_unusable_keys
 from siltstone.server.peers.listener import told_listener
 from siltstone.server.settings.node import NodeSettings
-from siltstone.value_formats.schemas.http import AUTH_VARIABLE
 
 BUCKET_ATTEMPTS = 2
 BUCKET_MS_MAX = 10 * SECOND_MS
@@ -137,8 +136,12 @@ def _certificates(
     for name, listener in (encrypted_listeners(settings, addresses) | maintenance).items():
 
         def check(name: str = name, file: str = listener.tls_certificate_file) -> str:
-            named = settings.admin_listener if name == ADMIN_NAME else settings.named_listeners.get(name, PLAIN)
-            days = (server_tls(name, named, clock.now_ms()).certificate.not_after_ms - clock.now_ms()) / DAY_MS
+            named = (
+                settings.admin_listener if name == ADMIN_NAME else settings.named_listeners.get(name, PLAIN)
+            )
+            days = (
+                server_tls(name, named, clock.now_ms()).certificate.not_after_ms - clock.now_ms()
+            ) / DAY_MS
             words = f"{file} and its key are good for {days:.0f} days"
             if days * DAY_MS < EXPIRES_SOON_MS:
                 raise _Doubt(f"{words}: renew the certificate")
@@ -181,13 +184,13 @@ def _secrets(settings: NodeSettings) -> Iterator[StartFinding]:
                 return value
 
             yield _found(f"tables.catalog.{name}", catalog)
-    if AUTH_VARIABLE in os.environ or f"{AUTH_VARIABLE}_FILE" in os.environ:
+    if REGISTRY_AUTH_VARIABLE in os.environ or f"{REGISTRY_AUTH_VARIABLE}_FILE" in os.environ:
 
         def registry() -> str:
-            secret_of_variables(os.environ, AUTH_VARIABLE)
+            secret_of_variables(os.environ, REGISTRY_AUTH_VARIABLE)
             return "can be read"
 
-        yield _found(AUTH_VARIABLE, registry)
+        yield _found(REGISTRY_AUTH_VARIABLE, registry)
     if os.environ.get(CONFIG_VARIABLE):
 
         def client() -> str:
@@ -258,9 +261,7 @@ def _warn_of_readers(settings: NodeSettings) -> None:
         )
 
 
-def _authorization(
-    settings: NodeSettings, addresses: Sequence[ListenerAddress], image: MetadataImage
-) -> str:
+def _authorization(settings: NodeSettings, addresses: Sequence[ListenerAddress], image: MetadataImage) -> str:
     standing = image.authorization
     refuse_weaker_mode(settings.broker.authorization, standing)
     users = ", ".join(standing.super_users) or "none"

@@ -34,7 +34,9 @@ def test_sp08_a_file_that_everybody_may_read_is_refused_with_what_to_do(tmp_path
     path = file_of(tmp_path, mode=mode)
     with pytest.raises(SecretNotReadable) as refused:
         read_secret_file(path, "a.setting")
-    assert str(refused.value).startswith(f"a.setting: every user of this machine may read {path}: chmod 640 it")
+    assert str(refused.value).startswith(
+        f"a.setting: every user of this machine may read {path}: chmod 640 it"
+    )
     assert refused.value.origin == "a.setting" and PLANTED not in str(refused.value)
 
 

@@ -162,10 +162,7 @@ def serve(
         engine__node_id=number,
     )
     if only_checks:
-        if tls_self_signed or recover:
-            raise click.UsageError(
-                "--check writes nothing: leave --tls-self-signed and --recover out.", context
-            )
+        _refuse_to_write(context, tls_self_signed or bool(recover))
         _check_runner(context, runner, with_maintenance=with_maintenance)
         check_start(settings, _ports(settings, count, with_maintenance=with_maintenance))
         return
@@ -186,6 +183,11 @@ def serve(
         _serve_one(settings, maintenance, client_file, recover, together if with_parent else None)
     else:
         _serve_several(choice, settings, count, maintenance, log_options, client_file)
+
+
+def _refuse_to_write(context: click.Context, would_write: bool) -> None:
+    if would_write:
+        raise click.UsageError("--check writes nothing: leave --tls-self-signed and --recover out.", context)
 
 
 def _ports(settings: NodeSettings, count: int, *, with_maintenance: bool) -> list[ListenerAddress]:

@@ -24,7 +24,13 @@ from pathlib import Path
 import msgspec
 
 from siltstone.metadata.store.port import LogNotFound, LogUnavailable, LogVersionUnknown, NotMetadataLog
-from siltstone.metadata.store.read_only_file import CopyFolder, can_be_written, note_of, open_untouched, open_unwritten
+from siltstone.metadata.store.read_only_file import (
+    CopyFolder,
+    can_be_written,
+    note_of,
+    open_untouched,
+    open_unwritten,
+)
 from siltstone.runtime.files import take_from_others
 
 APPLICATION_ID = int.from_bytes(b"SILT", "big")

@@ -20,13 +20,12 @@ from siltstone.foundation.credentials import is_this_machine, without_url_creden
 from siltstone.model.limits import MIB
 from siltstone.model.secret import NO_SECRET, Secret
 from siltstone.runtime.clock import Clock, SystemClock
-from siltstone.runtime.secret_sources import SecretNotReadable, secret_of_variables
+from siltstone.runtime.secret_sources import REGISTRY_AUTH_VARIABLE, SecretNotReadable, secret_of_variables
 from siltstone.value_formats.failures import FormatRefused, RegistryNotReachable, SchemaUnknown
 from siltstone.value_formats.schemas.port import SchemaCache
 from siltstone.value_formats.value_format import FormatKind, Schema
 from siltstone.value_formats.wire import SchemaName
 
-AUTH_VARIABLE = "SILTSTONE_REGISTRY_AUTH"
 ANSWER_BYTES_MAX = 16 * MIB
 ANSWER_SECONDS_MAX = 20
 TRIES = 3
@@ -65,19 +64,20 @@ class HttpRegistry:
         if "@" in parts.netloc:
             raise FormatRefused(
                 "the URL of the schema registry has a password: put user:password into "
-                f"{AUTH_VARIABLE}, or into a file that {AUTH_VARIABLE}_FILE names"
+                f"{REGISTRY_AUTH_VARIABLE}, or into a file that {REGISTRY_AUTH_VARIABLE}_FILE names"
             )
         self._url = url.rstrip("/")
         self._parts = parts
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
-        self._environment = environment
+        named = environment.get(f"{REGISTRY_AUTH_VARIABLE}_FILE")
+        self._file = {f"{REGISTRY_AUTH_VARIABLE}_FILE": named} if named else {}
         try:
-            auth = self._auth()
+            self._login = auth = secret_of_variables(environment, REGISTRY_AUTH_VARIABLE) or NO_SECRET
         except SecretNotReadable as refusal:
             raise FormatRefused(str(refusal)) from refusal
         if auth and parts.scheme == "http" and not is_this_machine(parts.hostname):
             raise FormatRefused(
-                f"the password of {AUTH_VARIABLE} is not sent to {parts.hostname} without TLS: write https://…"
+                f"the password of {REGISTRY_AUTH_VARIABLE} is not sent to {parts.hostname} without TLS: write https://…"
             )
         self._clock = clock or SystemClock()
         self._cache = SchemaCache()
@@ -89,7 +89,7 @@ class HttpRegistry:
     def _auth(self) -> Secret:
         """Returns ``user:password``. A file is read for each request, so a changed password is used at once. Raises
         SecretNotReadable."""
-        return secret_of_variables(self._environment, AUTH_VARIABLE) or NO_SECRET
+        return secret_of_variables(self._file, REGISTRY_AUTH_VARIABLE) or self._login
 
     def schema(self, name: SchemaName) -> Schema:
         path = f"/schemas/{'ids' if isinstance(name, int) else 'guids'}/{name}"
