@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from siltstone.broker.request import Listener
 from siltstone.broker.security.authorizer import refuse_weaker_mode
+from siltstone.broker.security.bearer.settings import BearerSettings
 from siltstone.foundation.credentials import WAREHOUSE, is_reference, is_this_machine
 from siltstone.kafka_client.client_settings import CONFIG_VARIABLE, settings_of_process
 from siltstone.metadata.buckets import bucket_list_of
@@ -157,7 +158,7 @@ def _keys_of_tokens(
         bearer = settings.named_listeners.get(address.name, PLAIN).bearer
         if bearer is not None and address.protocol.wants_login:
 
-            def check(name: str = address.name) -> str:
+            def check(name: str = address.name, bearer: BearerSettings = bearer) -> str:
                 refuse_unusable_keys(name, bearer, clock)
                 return f"{bearer.keys} is asked at the first login" if "://" in bearer.keys else bearer.keys
 

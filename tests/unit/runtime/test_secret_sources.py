@@ -59,7 +59,7 @@ def test_the_first_line_is_the_secret_and_blanks_belong_to_it(tmp_path: Path) ->
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SecretNotReadable, match="a.setting: .*nothing cannot be read: No such file"):
+    with pytest.raises(SecretNotReadable, match=r"a.setting: .*nothing cannot be read: No such file"):
         secret_line(tmp_path / "nothing", "a.setting")
 
 
@@ -79,8 +79,8 @@ def test_a_value_names_the_place_of_a_secret_or_is_one(tmp_path: Path) -> None:
     assert resolved("file:///folder", "a.setting", {}) == Secret("file:///folder")
     assert resolved("env:NAME", "a.setting", {"NAME": PLANTED}) == Secret(PLANTED)
     assert resolved(f"file:{path}", "a.setting", {}) == Secret(PLANTED)
-    with pytest.raises(SecretNotReadable, match="a.setting: the environment has no variable NAME"):
+    with pytest.raises(SecretNotReadable, match=r"a.setting: the environment has no variable NAME"):
         resolved("env:NAME", "a.setting", {})
     path.chmod(0o644)
-    with pytest.raises(SecretNotReadable, match="a.setting: every user of this machine may read"):
+    with pytest.raises(SecretNotReadable, match=r"a.setting: every user of this machine may read"):
         resolved(f"file:{path}", "a.setting", {})

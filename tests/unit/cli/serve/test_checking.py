@@ -22,7 +22,7 @@ def test_tl17_a_start_that_would_succeed_ends_with_0(tmp_path: Path) -> None:
     done = run("serve", "--check", "--store", tmp_path / "store", "--listener", "127.0.0.1:0")
     assert (done.status, done.err) == (0, "")
     lines = done.out.splitlines()
-    assert all(line.startswith("ok       ") or line.startswith("ok      ") for line in lines)
+    assert all(line.startswith("ok      ") for line in lines)
     checked = " ".join(line.split(maxsplit=1)[1].split(":")[0] for line in lines)
     for what in ("settings", "listener", "write-ahead log", "metadata", "authorization", "bucket 0", "port"):
         assert what in checked

@@ -78,7 +78,7 @@ def test_sp08_the_catalog_gets_the_secrets_that_its_settings_name(
     }
     file.chmod(0o644)
     with (
-        pytest.raises(SecretNotReadable, match="tables.catalog.token: every user of this machine may read"),
+        pytest.raises(SecretNotReadable, match=r"tables.catalog.token: every user of this machine may read"),
         open_format("iceberg", settings),
     ):
         pass
