@@ -1,6 +1,8 @@
 """Erasure end to end: a byte search over everything that a store has on its disk finds neither key nor value after the
 grace period, and a store that is restored from an older backup has the records no more."""
 
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +11,7 @@ from confluent_kafka import Consumer, Producer
 
 import siltstone
 from siltstone.server.embedded import Broker
+from support.broker.broker_process import BrokerProcess
 from support.processes.cli import run
 
 KEY, OTHER = "user-00007-of-the-test", "user-00008-of-the-test"
@@ -66,8 +69,17 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         yield made
 
 
-def store_of(tmp_path: Path) -> tuple[object, ...]:
-    return ("--store", tmp_path / "store", "--set", "sweep.grace_period_ms=1", *IN_PROCESS)
+def store_of(tmp_path: Path, **settings: str) -> tuple[object, ...]:
+    more = [word for name, text in {**FAST, **settings}.items() for word in ("--set", f"{name}={text}")]
+    return ("--store", tmp_path / "store", *more, *IN_PROCESS)
+
+
+def assert_gone(tmp_path: Path, *texts: str) -> None:
+    """A log in a bucket deletes its objects from time to time, so the search is repeated."""
+    until = time.monotonic() + 60
+    while found := holders(tmp_path, *texts):
+        assert time.monotonic() < until, found
+        threading.Event().wait(0.5)
 
 
 def test_er1_no_file_of_the_store_has_key_or_value_after_the_grace_period(
@@ -113,20 +125,23 @@ def test_er2_a_store_restored_from_an_older_backup_has_them_no_more(broker: Brok
     assert rows.num_rows == 3 * 19
 
 
-def test_er3_a_restore_without_the_original_asks_a_newer_backup(broker: Broker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("knows", ["a newer backup", "the bucket of the backups"])
+def test_er3_a_restore_without_the_original_learns_of_it(knows: str, broker: Broker, tmp_path: Path) -> None:
     broker.create_topic("orders", partitions=1)
     produce(broker, "orders", range(1))
     broker.flush()
-    objects = (tmp_path / "backups").as_uri()
+    objects = ("--objects", (tmp_path / "backups").as_uri())
     store = ("--store", tmp_path / "store")
-    assert run("backup", tmp_path / "older", "--objects", objects, *store).status == 0
+    assert run("backup", tmp_path / "older", *objects, *store).status == 0
     assert run("erase", "orders", "--key", KEY, "--yes", *store_of(tmp_path)).status == 0
-    assert run("backup", tmp_path / "newer", *store).status == 0
+    is_named = knows == "a newer backup"
+    assert run("backup", tmp_path / "newer", *(() if is_named else objects), *store).status == 0
     broker.stop()
     (tmp_path / "store").rename(tmp_path / "gone")
 
     new = ("--store", tmp_path / "new")
-    done = run("restore", tmp_path / "older", "--erasures-from", tmp_path / "newer", *new, *IN_PROCESS)
+    named = ("--erasures-from", tmp_path / "newer") if is_named else ()
+    done = run("restore", tmp_path / "older", *named, *new, *IN_PROCESS)
     assert done.status == 0, done
     assert siltstone.scan("orders", store=tmp_path / "new").to_arrow().num_rows == 19
 
@@ -141,3 +156,62 @@ def test_er4_a_dry_run_shows_the_objects_and_changes_nothing(broker: Broker, tmp
     assert [each["records"] for each in done.json["objects"]] == [2]
     assert run("erasures", "--store", tmp_path / "store").out.strip() == "Nothing was erased by key."
     consumed(broker, "orders", 40)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "settings"),
+    [
+        pytest.param(3, {}, id="three nodes"),
+        pytest.param(
+            1,
+            {"engine.wal.location": "bucket:0"},
+            id="the log in a bucket",
+            marks=pytest.mark.nightly(tried="logs in buckets"),
+        ),
+    ],
+)
+def test_er5_wherever_the_logs_are(nodes: int, settings: dict[str, str], tmp_path: Path) -> None:
+    with Broker(tmp_path / "store", nodes=nodes, settings={**FAST, **settings}) as broker:
+        broker.create_topic("orders", partitions=6)
+        produce(broker, "orders", range(1))
+        broker.flush()
+        produce(broker, "orders", range(1, 3))
+        done = run("erase", "orders", "--key", KEY, "--yes", "--wait", *store_of(tmp_path, **settings))
+        assert done.status == 0, done
+        assert_gone(tmp_path, KEY, *(VALUE.format(key=KEY, number=number) for number in range(3)))
+        assert siltstone.scan("orders", store=tmp_path / "store").to_arrow().num_rows == 3 * 19
+
+
+def test_er6_copies_in_every_bucket_are_deleted(tmp_path: Path) -> None:
+    with Broker(tmp_path / "store", settings=FAST) as broker:
+        assert (
+            run("buckets", "add", (tmp_path / "second").as_uri(), "--store", tmp_path / "store").status == 0
+        )
+        assert run("buckets", "strategy", "replication", "--store", tmp_path / "store").status == 0
+        broker.create_topic("orders", partitions=1)
+        produce(broker, "orders", range(2))
+        broker.flush()
+        before = holders(tmp_path, KEY)
+        assert any(name.startswith("second/") for name in before), before
+        done = run("erase", "orders", "--key", KEY, "--yes", "--wait", "--json", *store_of(tmp_path))
+        assert done.status == 0, done
+        assert {tuple(each["buckets"]) for each in done.json["objects"]} == {(0, 1)}
+        assert_gone(tmp_path, KEY)
+
+
+def test_er7_records_that_only_the_log_of_a_dead_node_has_keep_it_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("siltstone.scanning.flushing.FLUSH_MS_MAX", 500)
+    server = BrokerProcess(tmp_path / "store")
+    server.start()
+    sent = b"".join(f"user-{user:05}-of-the-test,x\n".encode() for user in range(20))
+    assert (
+        run("produce", "orders", "--create", "-b", server.bootstrap_servers, "-K", ",", stdin=sent).status
+        == 0
+    )
+    server.kill()
+    done = run("erase", "orders", "--key", KEY, "--yes", *store_of(tmp_path))
+    assert done.status != 0
+    assert "start the node again if it has died" in done.err, done
+    assert run("erasures", "--store", tmp_path / "store").out == "Nothing was erased by key.\n"

@@ -2,7 +2,8 @@
 
 One node has the coordinator and a partition *here*; what it appends waits in one queue, and a crash keeps what is
 durable of it. The partition *there* is led by another node, which asks the coordinator before the first batch of a
-transaction, and gets its markers by requests. Questions, answers and markers may be late, doubled, or lost. The
+transaction, and gets its markers by requests. Questions, answers and markers may be late, doubled, or lost. A leader that has read
+its log does not know the number of what is open there: it asks when the marker comes. The
 coordinator may die, or be paused: then another one reads its log, and the paused one wakes and answers from memory.
 The partition there may get another leader, which knows what is in the log.
 
@@ -34,6 +35,7 @@ class Rules(NamedTuple):
     prepared_is_final: bool = True
     marker_names_its_transaction: bool = True
     unknown_number_is_asked_for: bool = True
+    late_number_is_void: bool = True
     marker_without_data_is_written: bool = True
     repeated_marker_is_answered: bool = True
     complete_when_all_have_answered: bool = True
@@ -69,6 +71,15 @@ class Answer(NamedTuple):
     coordinator_epoch: int
 
 
+class Number(NamedTuple):
+    """The coordinator says which transaction has the partition there. ``open_from``: where that began which was open
+    when the leader asked."""
+
+    number: int
+    coordinator_epoch: int
+    open_from: int
+
+
 class Marker(NamedTuple):
     outcome: str
     number: int
@@ -78,20 +89,23 @@ class Marker(NamedTuple):
 
 
 class There(NamedTuple):
-    """What the leader there knows. ``open``: the transaction whose batch has no marker yet, 0 if there is none, and
-    ``known_number``: the number that the leader knows it by. ``permission``: for the next batch."""
+    """What the leader there knows. ``open``: the transaction whose batch has no marker yet, 0 if there is none;
+    ``open_from``: where it begins in the log, and ``known_number``: the number that the leader knows it by.
+    ``permission``: for the next batch."""
 
     entries: tuple[Entry, ...] = ()
     epoch: int = 0
     coordinator_epoch: int = 0
     open: int = 0
+    open_from: int = 0
     known_number: int = NOT_KNOWN
     permission: Answer | None = None
 
 
 class State(NamedTuple):
     """``log``, ``here``: what is durable; ``queue`` becomes so in its order. ``sleeper``: what a paused coordinator
-    remembers, and its epoch. ``batches``: those on their way there. ``decided``: the outcome of each transaction as its
+    remembers, and its epoch. ``batches``: those on their way there. ``asked_from``, ``numbers``: questions for the number
+    of what is open, and answers; like ``markers`` they stay on their way, and may arrive again. ``decided``: the outcome of each transaction as its
     prepared records say. ``told``: that which the producer was told."""
 
     log: Logged = Logged()
@@ -104,6 +118,8 @@ class State(NamedTuple):
     there: There = There()
     batches: frozenset[tuple[int, int]] = frozenset()
     answers: frozenset[Answer] = frozenset()
+    asked_from: frozenset[int] = frozenset()
+    numbers: frozenset[Number] = frozenset()
     markers: frozenset[Marker] = frozenset()
     number: int = 1
     epoch: int = 0
@@ -245,6 +261,7 @@ def _coordinator(state: State, case: Case) -> Iterator[tuple[str, State]]:
             if (asked := _added_by_question(memory, number, epoch)) is not None:
                 yield "the leader's question adds", state._replace(queue=(*state.queue, asked))
     yield from _permits(state, rules)
+    yield from _says_number(state)
     if memory.state in (COMMIT, ABORT):
         yield from _completes(state, rules)
 
@@ -256,6 +273,20 @@ def _permits(state: State, rules: Rules) -> Iterator[tuple[str, State]]:
         yield from _answered(state, memory, state.coordinator_epoch)
     if state.sleeper is not None and state.sleeper[0].state == OPEN and state.sleeper[0].there:
         yield from _answered(state, *state.sleeper)
+
+
+def _says_number(state: State) -> Iterator[tuple[str, State]]:
+    """One that is paused answers from memory when it wakes."""
+    for memory, epoch in (
+        (state.memory, state.coordinator_epoch),
+        *((state.sleeper,) if state.sleeper else ()),
+    ):
+        if not memory.there or memory.state == REST:
+            continue
+        for open_from in state.asked_from:
+            number = Number(memory.number, epoch, open_from)
+            if number not in state.numbers:
+                yield "the coordinator says the number", state._replace(numbers=state.numbers | {number})
 
 
 def _completes(state: State, rules: Rules) -> Iterator[tuple[str, State]]:
@@ -319,10 +350,23 @@ def _leader(state: State, case: Case) -> Iterator[tuple[str, State]]:
     for marker in state.markers:
         yield from _marker_arrives(state, marker, rules)
     if there.open and there.known_number == NOT_KNOWN and rules.unknown_number_is_asked_for:
-        memory = state.memory
-        if memory.there and memory.state != REST:
-            known = there._replace(known_number=memory.number, coordinator_epoch=state.coordinator_epoch)
-            yield "the leader asks for the number", state._replace(there=known)
+        is_unsure = any(not each.raised and each.epoch >= there.epoch for each in state.markers)
+        if is_unsure and there.open_from not in state.asked_from:
+            asked = state.asked_from | {there.open_from}
+            yield "the leader asks for the number", state._replace(asked_from=asked)
+    for number in state.numbers:
+        if (learned := _number_arrives(there, number, rules)) not in (None, there):
+            yield "the number arrives", state._replace(there=learned)
+
+
+def _number_arrives(there: There, number: Number, rules: Rules) -> There | None:
+    """→ What the leader knows then; None if the answer is void."""
+    is_old = rules.older_coordinator_is_refused and number.coordinator_epoch < there.coordinator_epoch
+    is_late = rules.late_number_is_void and number.open_from != there.open_from
+    if not there.open or is_old or is_late:
+        return None
+    epoch = max(there.coordinator_epoch, number.coordinator_epoch)
+    return there._replace(known_number=number.number, coordinator_epoch=epoch)
 
 
 def _batch_arrives(state: State, number: int, epoch: int) -> Iterator[tuple[str, State]]:
@@ -335,7 +379,7 @@ def _batch_arrives(state: State, number: int, epoch: int) -> Iterator[tuple[str,
         return
     if there.permission is not None and there.permission.epoch == epoch:
         opened = appended._replace(
-            open=number, known_number=there.permission.number, permission=None
+            open=number, open_from=len(there.entries), known_number=there.permission.number, permission=None
         )  # fmt: skip
         yield "a batch is appended", left._replace(there=opened)
 
@@ -369,7 +413,7 @@ def _marker_arrives(state: State, marker: Marker, rules: Rules) -> Iterator[tupl
 def _marked(there: There, marker: Marker, rules: Rules) -> There:
     ended = (Entry(marker.outcome, there.open),) if there.open else ()
     return there._replace(
-        entries=(*there.entries, *ended), epoch=marker.epoch, open=0, known_number=NOT_KNOWN,
+        entries=(*there.entries, *ended), epoch=marker.epoch, open=0, open_from=0, known_number=NOT_KNOWN,
         coordinator_epoch=max(marker.coordinator_epoch, there.coordinator_epoch),
         permission=None if rules.marker_voids_permission else there.permission,
     )  # fmt: skip
@@ -394,7 +438,5 @@ def _faults(state: State, case: Case) -> Iterator[tuple[str, State]]:
     if state.sleeper is not None:
         yield "the paused coordinator ends", state._replace(sleeper=None)
     moved = state.there._replace(permission=None, known_number=NOT_KNOWN)
-    yield (
-        "another leader opens the partition there",
-        state._replace(there=moved, answers=frozenset(), faults=state.faults + 1),
-    )
+    led = state._replace(there=moved, answers=frozenset(), asked_from=frozenset(), numbers=frozenset())
+    yield "another leader opens the partition there", led._replace(faults=state.faults + 1)

@@ -8,6 +8,7 @@ zombies. What must hold is what ``test_transactional_histories`` says.
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import Any
 
@@ -473,9 +474,10 @@ SEEDS = (5, 4, 1, 19, 0, 2, 3, 6, 8, 9, 16, 21)
 refused, and the first four all others. A change of what a history draws makes it necessary to look for them again."""
 
 
-def run_history(seed: int) -> None:
+def run_history(seed: int, traced: AbstractContextManager[None] | None = None) -> None:
     async def scenario(cluster: BrokerCluster) -> None:
-        await ClusterHistory(cluster, await routed(cluster), seed).run()
+        with traced or nullcontext():
+            await ClusterHistory(cluster, await routed(cluster), seed).run()
 
     in_broker_cluster(scenario, NODES)
 

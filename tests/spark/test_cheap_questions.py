@@ -99,6 +99,7 @@ def said_bytes(frame: Any) -> int:
     return round(float(number) * {"B": 1, "KiB": 2**10, "MiB": 2**20}[unit])
 
 
+@pytest.mark.nightly(tried="questions of Spark")
 def test_a_whole_topic_is_read_whole_and_the_plan_says_so(spark: Any, store: Path, bytes_of: Any) -> None:
     frame = siltstone.spark.read("numbers", store=store, spark=spark, columns="offset")
     found, size = bytes_of(frame.count)
@@ -124,6 +125,7 @@ def test_sr31_a_limit_of_a_compacted_topic_has_enough_rows(spark: Any, compacted
     assert siltstone.scan("keyed", store=compacted, limit=49).to_arrow().num_rows == 49
 
 
+@pytest.mark.nightly(tried="questions of Spark")
 def test_sr31_a_partition_offsets_and_times_read_their_part(spark: Any, store: Path, bytes_of: Any) -> None:
     in_one = COUNT // PARTITIONS
 
@@ -150,6 +152,7 @@ def test_sr32_records_are_counted_by_offsets_without_reading_them(store: Path, b
     assert siltstone.spark.count("numbers", store=store, partitions=1, start=17) == COUNT // PARTITIONS - 17
 
 
+@pytest.mark.nightly(tried="questions of Spark")
 def test_sr32_a_compacted_topic_is_counted_by_indexes_and_a_transactional_one_is_read(
     spark: Any, store: Path, compacted: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -60,6 +60,7 @@ def found(spark: Any, folder: Path) -> list[int]:
     return sorted(int(row.value) for row in spark.read.parquet(str(folder / "out")).collect())
 
 
+@pytest.mark.nightly(tried="checkpoints")
 def test_ss18_a_query_of_the_kafka_source_continues_as_one_of_siltstone(
     spark: Any, broker: siltstone.Broker, started: Started, tmp_path: Path
 ) -> None:
@@ -85,6 +86,7 @@ def test_ss18_a_query_of_the_kafka_source_continues_as_one_of_siltstone(
     assert siltstone.spark.checkpoint(tmp_path / "query").batch_id > batch_id
 
 
+@pytest.mark.nightly(tried="checkpoints")
 def test_ss19_a_query_is_rewound_to_a_time_and_moved_to_offsets(
     spark: Any, broker: siltstone.Broker, started: Started, tmp_path: Path
 ) -> None:

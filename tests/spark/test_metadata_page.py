@@ -27,6 +27,7 @@ def test_the_columns_are_those_of_the_code() -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(300)
+@pytest.mark.nightly(tried="pages")
 def test_the_blocks_of_the_page_do_what_it_says(tmp_path: Path) -> None:
     bare = BareEnvironment(tmp_path / "bare")
     with siltstone.Broker(tmp_path / "my-store") as broker:

@@ -46,6 +46,7 @@ def run(frame: Any, folder: Path) -> int:
     return sum(found)
 
 
+@pytest.mark.nightly(tried="checkpoints")
 def test_ss21_a_source_with_a_name_continues_and_another_one_is_added_to_an_old_checkpoint(
     spark: Any, broker: siltstone.Broker, tmp_path: Path
 ) -> None:

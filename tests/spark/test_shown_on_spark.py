@@ -73,6 +73,7 @@ def test_spark_shows_scans_and_jobs_by_what_they_work_on_and_json_comes_back(
     assert said.count(f"siltstone: {name}") <= 2, "jobs after the block have no name of ours"
 
 
+@pytest.mark.nightly(tried="jobs")
 def test_a_json_number_that_does_not_exist_fails_the_write(spark: Any, broker: siltstone.Broker) -> None:
     rows = spark.sql("select struct(double('nan') as x) as value")
     writer = rows.write.format("siltstone").options(store=str(broker.folder), topic="flights", value="json")

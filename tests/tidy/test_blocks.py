@@ -13,16 +13,16 @@ from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import PAGES, ROOT, blocks, fenced
 
 RUN_BY = {
-    "README.md": "tests/tidy/test_readme.py",
-    "docs/quick-start.md": "tests/tidy/test_quick_start.py",
-    "docs/testing-your-code.md": "tests/tidy/test_testing_page.py",
+    "README.md": "tests/integration/test_readme.py",
+    "docs/quick-start.md": "tests/integration/test_quick_start.py",
+    "docs/testing-your-code.md": "tests/integration/test_testing_page.py",
     "docs/s3.md": "tests/integration/test_s3_page.py",
     "docs/operations.md": "tests/integration/test_operations_page.py",
     "docs/cluster.md": "tests/integration/test_cluster_page.py",
     "docs/buckets.md": "tests/integration/test_several_buckets.py",
     "docs/maintenance.md": "tests/tidy/test_blocks.py",
     "docs/retention.md": "tests/tidy/test_blocks.py",
-    "docs/tables.md": "tests/tidy/test_tables_page.py",
+    "docs/tables.md": "tests/integration/test_tables_page.py",
     "docs/metadata-tables.md": "tests/spark/test_metadata_page.py",
     "docs/security.md": "tests/integration/test_security_page.py",
     "docs/authorization.md": "tests/integration/test_authorization_page.py",

@@ -119,10 +119,15 @@ class PartitionMarkers:
 
     async def open(self, partitions: Collection[TopicPartition]) -> None:
         """See MarkerSink. The leader of a partition that was added may know a topic that this node has not heard of
-        yet: the metadata is read before ``write`` takes it for deleted."""
+        yet: the metadata is read before ``write`` takes it for deleted. The partitions are opened, and asked for, in
+        their order: a set of names has another one in each process, and a history would not be repeated by its seed."""
         if any(self._topic_of(each) is None for each in partitions):
             await self._cluster.refreshed()
-        closed = [each for each in partitions if self._other_leader(each) is None and not self._is_open(each)]
+        closed = [
+            each
+            for each in sorted(partitions)
+            if self._other_leader(each) is None and not self._is_open(each)
+        ]
         if closed:
             await side_by_side(self._open, closed)
 
@@ -144,7 +149,7 @@ class PartitionMarkers:
     ) -> MarkersAnswered:
         """See MarkerSink. If one has no answer the metadata is read: its partition may have moved."""
         by_node: dict[int, list[TopicPartition]] = {}
-        for partition in partitions:
+        for partition in sorted(partitions):
             if (node_id := self._other_leader(partition)) is not None:
                 by_node.setdefault(node_id, []).append(partition)
 

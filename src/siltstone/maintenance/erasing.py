@@ -16,10 +16,13 @@ from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.erasure.kind import ERASURE, ErasureKind, ErasureLook
 from siltstone.maintenance.erasure.planning import streams_of
 from siltstone.maintenance.kinds import chosen_kinds
+from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
 from siltstone.metadata.commands import RemoveKey
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.lookup import committed_object
 from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.model.objects import ObjectKind
 from siltstone.offline.context import MaintenanceContext, check_may_write
 from siltstone.offline.erased_keys import hashes_of_keys
 from siltstone.offline.erasures import (
@@ -27,6 +30,7 @@ from siltstone.offline.erasures import (
     Erasure,
     StreamErasure,
     encode_erasure,
+    erased_objects,
     erasure_of,
     erasures_of,
     keys_of,
@@ -40,8 +44,6 @@ from siltstone.scanning.failures import TailNotReadable
 from siltstone.scanning.flushing import flush_tails
 from siltstone.scanning.planning import ScanPartition
 from siltstone.tables.planning import exports
-
-SSO_COMPACTION = "sso-compaction"
 
 ROUNDS_MAX = 20
 """Rounds of one follow-up. A round ends with objects rewritten or split, so two or three are enough; more are needed
@@ -121,22 +123,25 @@ def follow(
         erasure = erasure_of(context.metadata.refresh(), erasure_id)
         if erasure is None or not erasure.is_pending:
             return
-        is_well, moved = True, False
-        for name, topics in ((ERASURE, frozenset([erasure.topic])), (SSO_COMPACTION, None)):
-            driver = make_driver(Scope(topics=topics, is_forced=True))
-            for report in driver.run(chosen_kinds(settings, [name])):
-                yield report
-                is_well &= report.is_well
-                moved |= any(
-                    each.objects_after != each.objects_before or each.bytes_written for each in report.done
-                )
-            if driver.is_cancelled or not is_well:
-                return
-            again = erasure_of(context.metadata.refresh(), erasure_id)
-            if again is None or not again.is_pending:
-                return
-        if not moved:
+        looking = make_driver(Scope(topics=frozenset([erasure.topic]), is_forced=True))
+        reports = list(looking.run(chosen_kinds(settings, [ERASURE])))
+        yield from reports
+        sets = _sets_to_split(context.metadata.refresh(), erasure_id)
+        if looking.is_cancelled or not all(each.is_well for each in reports) or not sets:
             return
+        splitting = make_driver(Scope(is_forced=True))
+        reports = list(splitting.run([StreamSetObjectCompaction(settings.compaction, sets)]))
+        yield from reports
+        if splitting.is_cancelled or not any(report.done for report in reports):
+            return
+
+
+def _sets_to_split(image: MetadataImage, erasure_id: str) -> frozenset[int]:
+    """Returns the stream set objects in use that hold records of the keys, by the looks so far."""
+    noted = (committed_object(image, each.object_id) for each in erased_objects(image, erasure_id))
+    return frozenset(
+        each.object_id for each in noted if each is not None and each.kind is ObjectKind.STREAM_SET_OBJECT
+    )
 
 
 def erasure_named(context: MaintenanceContext, erasure_id: str) -> Erasure:
@@ -150,10 +155,10 @@ def erasure_named(context: MaintenanceContext, erasure_id: str) -> Erasure:
 
 
 def forget_erasure(context: MaintenanceContext, erasure_id: str) -> None:
-    """Removes a verified erasure from the metadata and the buckets. A backup that is older than it would bring the
-    records back. Raises ErasureRefused."""
+    """Removes an erasure that is verified, or whose topic was deleted, from the metadata and the buckets. A backup that
+    is older than it would bring the records back. Raises ErasureRefused."""
     erasure = erasure_named(context, erasure_id)
-    if erasure.is_pending:
+    if erasure.is_pending and erasure.topic_id in context.metadata.image.topics:
         raise ErasureRefused(
             f"erasure {erasure_id} is not verified: records of its keys may be left; run siltstone erasures resume"
             f" {erasure_id} first"

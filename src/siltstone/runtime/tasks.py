@@ -25,17 +25,18 @@ log = logging.getLogger(__name__)
 
 class TaskGroup:
     """The tasks of one component. The first task that fails calls ``on_failure`` with its exception; later failures are
-    only logged."""
+    only logged. Tasks are cancelled in the order in which they were started: a set has an order by address, which
+    differs between two runs of one seed."""
 
     def __init__(self, owner: str, on_failure: Callable[[BaseException], None]) -> None:
         self._owner = owner
         self._on_failure = on_failure
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._failed = False
 
     def start(self, name: str, body: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(body, name=f"{self._owner}:{name}")
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._finished)
         return task
 
@@ -51,7 +52,7 @@ class TaskGroup:
         await asyncio.gather(*list(self._tasks), return_exceptions=True)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if task.cancelled() or (failure := task.exception()) is None:
             return
         log.error("%s failed: %r", task.get_name(), failure)

@@ -11,11 +11,13 @@ import pytest
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.producer_state import StaleProducerEpoch
 from siltstone.broker.partitions.transaction_state import MarkerVerdict, PartitionTransactions
+from siltstone.broker.transaction_topic import PartitionMarkers, TransactionNotKnown
 from siltstone.broker.transactions.coordinator import TransactionCoordinator
 from siltstone.broker.transactions.rules import deciding
 from siltstone.broker.transactions.rules.requests import End
 from siltstone.broker.transactions.rules.states import TABLE, TransactionEvent, TransactionStep
 from siltstone.broker.transactions.state_log.record import TransactionState
+from siltstone.kafka_protocol.error_code import ErrorCode
 
 Patch = pytest.MonkeyPatch
 ONGOING = TransactionState.ONGOING
@@ -99,6 +101,16 @@ def unknown_number_is_asked_for(patch: Patch) -> None:
     patch.setattr(PartitionTransactions, "judge_marker", judged)
 
 
+def late_number_is_void(patch: Patch) -> None:
+    async def learned(self: Any, opened: Any, partition: Any, ending: Any) -> None:
+        found = await self._open_of(ending.producer_id, partition)
+        if isinstance(found, ErrorCode) or partition not in found.partitions:
+            raise TransactionNotKnown("the coordinator does not say it")
+        opened.transactions.number_is(ending.producer_id, found.number, found.coordinator_epoch)
+
+    patch.setattr(PartitionMarkers, "_learn_number", learned)
+
+
 def marker_without_data_is_written(patch: Patch) -> None:
     append = Partition.append_marker
 
@@ -167,8 +179,9 @@ LEFT_OUT: dict[str, Callable[[Patch], None]] = {
     for leave in (
         permission_is_durable, marker_voids_permission, older_coordinator_is_refused, prepared_is_before_markers,
         markers_leave_when_prepared_is_durable, prepared_is_final, marker_names_its_transaction,
-        unknown_number_is_asked_for, marker_without_data_is_written, repeated_marker_is_answered,
-        complete_when_all_have_answered, loaded_markers_are_sent_again, fence_raises_epoch, visible_when_durable,
+        unknown_number_is_asked_for, late_number_is_void, marker_without_data_is_written,
+        repeated_marker_is_answered, complete_when_all_have_answered, loaded_markers_are_sent_again,
+        fence_raises_epoch, visible_when_durable,
     )
 }  # fmt: skip
 

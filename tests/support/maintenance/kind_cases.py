@@ -10,6 +10,7 @@ from siltstone.carrying.pipeline.kind import Budget, Kind, Scope
 from siltstone.carrying.pipeline.running import RunReport, run
 from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.copies.kind import CopyRepair
+from siltstone.maintenance.erasure.kind import ErasureKind
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
 from siltstone.maintenance.relocation.kind import Relocation
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
@@ -24,6 +25,7 @@ from support.maintenance.collecting_world import collection
 from support.maintenance.compaction_world import compaction_world
 from support.maintenance.copied_world import copied_world
 from support.maintenance.drained_world import drained_world
+from support.maintenance.erased_world import erased_world
 from support.maintenance.keyed_world import SETTINGS as KEYED
 from support.maintenance.keyed_world import keyed_world
 from support.maintenance.maintained_store import WatchedStore
@@ -98,6 +100,15 @@ def _keys() -> Iterator[KindWorld]:
 
 
 @contextmanager
+def _erased() -> Iterator[KindWorld]:
+    with erased_world() as world:
+        (stream_id,) = world.topic()
+        world.append_pairs(stream_id, [("a", "1"), ("b", "2")], [("a", "3")])
+        world.ask("a")
+        yield KindWorld(world.context, ErasureKind(KEYED), list(world.stores.values()))
+
+
+@contextmanager
 def _copies() -> Iterator[KindWorld]:
     with copied_world() as world:
         world.upload({0: [(0, 5, 300)]})
@@ -120,6 +131,7 @@ KIND_WORLDS: dict[str, Callable[[], AbstractContextManager[KindWorld]]] = {
     "minor-gc": lambda: _collection(Level.MINOR),
     "major-gc": lambda: _collection(Level.MAJOR),
     "key-compaction": _keys,
+    "erasure": _erased,
     "copies": _copies,
     "relocation": _relocation,
 }

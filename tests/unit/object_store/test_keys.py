@@ -3,7 +3,7 @@
 import pytest
 
 from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, PART_COUNT_MAX
-from siltstone.object_store import write_once
+from siltstone.object_store import keys
 from siltstone.object_store.keys import (
     KEY_BYTES_MAX,
     SEGMENT_BYTES_MAX,
@@ -117,7 +117,7 @@ CONTENT = bytes(range(50))
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
-    monkeypatch.setattr(write_once, "COMPARED_BYTES_MAX", 16)
+    monkeypatch.setattr(keys, "COMPARED_BYTES_MAX", 16)
     made = MemoryStore(ManualClock())
     made.put_if_absent(KEY, [CONTENT])
     return made

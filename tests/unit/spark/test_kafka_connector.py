@@ -1,5 +1,5 @@
 """Fetching the jars of the Kafka connector: once, whole, and only what was tried. Java is stood in for by a script that
-answers as Java and as Ivy do; the real ones run in tests/tidy/test_quick_start.py."""
+answers as Java and as Ivy do; the real ones run in tests/integration/test_quick_start.py."""
 
 import hashlib
 from pathlib import Path

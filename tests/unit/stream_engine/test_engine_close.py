@@ -72,7 +72,7 @@ def test_t17_shutdown_awaits_a_trim_that_has_begun(tmp_path):
 
 
 def test_t17_shutdown_is_not_blocked_by_a_failing_trim(tmp_path, monkeypatch):
-    def refuse(self, segment):
+    def refuse(self, segment, **_):
         raise PermissionError("no")
 
     monkeypatch.setattr(LogDirectory, "retire", refuse)

@@ -68,7 +68,7 @@ class ProduceApi:
         self._verdicts = parts.quota_verdicts
         self._measures = parts.measures
         self._throttling = parts.throttling
-        self._under_way: set[ProduceUnderWay] = set()
+        self._under_way: dict[ProduceUnderWay, None] = {}
         self._held_bytes = 0
 
     def handle(self, context: RequestContext, body: memoryview) -> "asyncio.Future[Answer] | Overtakable":
@@ -171,8 +171,8 @@ class ProduceApi:
         under_way.appended_ms = self._clock.monotonic_ms()
         under_way.one_less()
         if not under_way.answer.done():
-            self._under_way.add(under_way)
-            under_way.answer.add_done_callback(lambda _: self._under_way.discard(under_way))
+            self._under_way[under_way] = None
+            under_way.answer.add_done_callback(lambda _: self._under_way.pop(under_way, None))
         return under_way.answer
 
     def _measure(self, ended: ProduceUnderWay) -> None:

@@ -38,14 +38,14 @@ class QuotaVerdicts:
 
     def __init__(self) -> None:
         self._sentences: Mapping[PartitionKey, Sentence] = {}
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[asyncio.Future[None], None] = {}
         self._is_ending = False
         self.held_bytes = 0
 
     def pronounce(self, sentences: Mapping[PartitionKey, Sentence]) -> None:
         """Replaces all sentences, and wakes every request that waits, to check its partitions again."""
         self._sentences = sentences
-        waiting, self._waiting = self._waiting, set()
+        waiting, self._waiting = self._waiting, {}
         for changed in waiting:
             _resolve(changed)
 
@@ -91,13 +91,13 @@ class QuotaVerdicts:
 
     async def _change(self, duration_ms: float, clock: Clock) -> None:
         changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(changed)
+        self._waiting[changed] = None
         timer = clock.call_after_ms(duration_ms, lambda: _resolve(changed))
         try:
             await changed
         finally:
             timer.cancel()
-            self._waiting.discard(changed)
+            self._waiting.pop(changed, None)
 
 
 def _resolve(future: "asyncio.Future[None]") -> None:

@@ -71,7 +71,7 @@ class OpenWaits:
     """The fetches of a broker that wait. ``end`` wakes all of them; after it, ``wait_for_news`` returns at once."""
 
     def __init__(self) -> None:
-        self._watches: set[NewsWatch] = set()
+        self._watches: dict[NewsWatch, None] = {}
         self.are_over = False
 
     async def wait_for_news(
@@ -88,7 +88,7 @@ class OpenWaits:
             return 0.0
         begun_ms = clock.monotonic_ms()
         watch = NewsWatch(bytes_missing, reads_committed)
-        self._watches.add(watch)
+        self._watches[watch] = None
         timer = clock.call_after_ms(duration_ms, watch.ring)
         try:
             for partition in partitions:
@@ -96,7 +96,7 @@ class OpenWaits:
             await watch.news
         finally:
             timer.cancel()
-            self._watches.discard(watch)
+            self._watches.pop(watch, None)
             watch.end()
         return clock.monotonic_ms() - begun_ms
 

@@ -102,7 +102,7 @@ class GroupCoordinator:
         self._unknown: Mapping[bytes, bytes] = {}
         self._topics_to_forget: set[str] = set()
         self._is_checkpointing = False
-        self._waiting_for_load: set[asyncio.Future[None]] = set()
+        self._waiting_for_load: dict[asyncio.Future[None], None] = {}
         self._loads = self._checkpoints = 0
 
     def start(self) -> None:
@@ -113,10 +113,10 @@ class GroupCoordinator:
         if self._phase is not Phase.LOADING:
             return
         loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting_for_load.add(loaded)
+        self._waiting_for_load[loaded] = None
         with resolved_after(loaded, GROUP_LOAD_WAIT_MS, self._environment.clock):
             await loaded
-        self._waiting_for_load.discard(loaded)
+        self._waiting_for_load.pop(loaded, None)
 
     # -- ask ---------------------------------------------------------------------------------------------
 

@@ -361,7 +361,7 @@ class KnownGroups:
     def end_transaction(self, producer_id: int, durable: "asyncio.Future[int]", *, commits: bool) -> None:
         """The marker of the producer's transaction was appended, and will be ``durable``."""
         group_ids = self._in_transaction.pop(producer_id, set()) & self.by_id.keys()
-        for group_id in group_ids:
+        for group_id in sorted(group_ids):
             known = self.by_id[group_id]
             bytes_before, live_before = known.charged_bytes, known.live_records
             known.end_transaction(producer_id, commits=commits)

@@ -118,7 +118,7 @@ class Partition:
         self._pages = AbortedPages(entries_per_page(engine.append_bytes_max), known.pages)
         self._listener = listener
         self._in_flight: dict[int, asyncio.Future[int]] = {}
-        self._held_waiters: set[asyncio.Future[None]] = set()
+        self._held_waiters: dict[asyncio.Future[None], None] = {}
         self._may_be_led_elsewhere = False
         self.bytes_in = self.bytes_out = self.requests = 0
         self._data.on_trim = self._start_moved
@@ -308,13 +308,13 @@ class Partition:
         if not self.is_held:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._held_waiters.add(waiter)
+        self._held_waiters[waiter] = None
         timer = self._clock.call_after_ms(wait_ms, lambda: None if waiter.done() else waiter.set_result(None))
         try:
             await waiter
         finally:
             timer.cancel()
-            self._held_waiters.discard(waiter)
+            self._held_waiters.pop(waiter, None)
 
     async def wait_until_durable(self) -> None:
         """Returns when every append that has started is durable. Raises EngineNotRunning when one never will be."""

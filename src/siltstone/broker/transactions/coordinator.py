@@ -109,7 +109,7 @@ class TransactionCoordinator:
         self._log_records = 0
         self._is_checkpointing = False
         self._doubted_ms = -float("inf")
-        self._waiting_for_load: set[asyncio.Future[None]] = set()
+        self._waiting_for_load: dict[asyncio.Future[None], None] = {}
 
     @property
     def phase(self) -> Phase:
@@ -132,13 +132,13 @@ class TransactionCoordinator:
         if self._phase is not Phase.LOADING:
             return
         loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting_for_load.add(loaded)
+        self._waiting_for_load[loaded] = None
         timer = self._clock.call_after_ms(TRANSACTION_LOAD_WAIT_MS, lambda: resolve(loaded))
         try:
             await loaded
         finally:
             timer.cancel()
-            self._waiting_for_load.discard(loaded)
+            self._waiting_for_load.pop(loaded, None)
 
     # -- ask ---------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ class KnownTransaction(msgspec.Struct, eq=False):
     transaction: Transaction
     written: "asyncio.Future[int] | None" = None
     left: frozenset[TopicPartition] = frozenset()
-    waiting: "set[asyncio.Future[None]]" = set()
+    waiting: "tuple[asyncio.Future[None], ...]" = ()
 
     @property
     def is_open(self) -> bool:
@@ -47,13 +47,13 @@ class KnownTransaction(msgspec.Struct, eq=False):
         left_ms = deadline_ms - clock.monotonic_ms()
         if self.transaction.state in PREPARED and left_ms > 0:
             completed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.waiting = self.waiting | {completed}
+            self.waiting = (*self.waiting, completed)
             timer = clock.call_after_ms(left_ms, lambda: resolve(completed))
             try:
                 await completed
             finally:
                 timer.cancel()
-                self.waiting = self.waiting - {completed}
+                self.waiting = tuple(each for each in self.waiting if each is not completed)
         return self.transaction.state not in PREPARED
 
     def has_completed(self) -> None:
@@ -100,18 +100,18 @@ class Retries:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waiting: set[asyncio.Future[bool]] = set()
+        self._waiting: dict[asyncio.Future[bool], None] = {}
 
     async def wait(self, wait_ms: int) -> int:
         """Returns how long to wait the next time."""
         again: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting.add(again)
+        self._waiting[again] = None
         timer = self._clock.call_after_ms(wait_ms, lambda: _woken(again, leaders_changed=False))
         try:
             has_changed = await again
         finally:
             timer.cancel()
-            self._waiting.discard(again)
+            self._waiting.pop(again, None)
         if has_changed:
             return TRANSACTION_MARKER_RETRY_MS_MIN
         return min(2 * wait_ms, TRANSACTION_MARKER_RETRY_MS_MAX)

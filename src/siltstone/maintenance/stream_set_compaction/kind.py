@@ -7,7 +7,7 @@ others from being compacted: it is set aside under its own name, and left out of
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import islice
 
 from siltstone.carrying.engine import Engine
@@ -51,12 +51,14 @@ NOT_BY_TOPIC = "stream set objects hold many streams each and are compacted whol
 
 
 class StreamSetObjectCompaction:
-    """Plans and carries out the compaction of stream set objects."""
+    """Plans and carries out the compaction of stream set objects: of those worth it, or of ``only`` these, whatever
+    they share."""
 
     name = JOB_KIND
 
-    def __init__(self, settings: CompactionSettings) -> None:
+    def __init__(self, settings: CompactionSettings, only: Container[int] | None = None) -> None:
         self._settings = settings
+        self._only = only
 
     @property
     def lease_ms(self) -> int:
@@ -68,7 +70,7 @@ class StreamSetObjectCompaction:
         image = context.metadata.refresh()
         without = {} if scope.is_forced else _set_aside(image, context.now_ms())
         try:
-            plan = plan_round(context, image, self._settings, watch, without)
+            plan = plan_round(context, image, self._settings, watch, without, self._only)
         except (CorruptData, InvalidRequest) as refused:
             return Plan(kind=JOB_KIND, unplanned=(Unplanned(UNIT, str(refused), True),))
         unplanned = [
@@ -102,13 +104,18 @@ def plan_round(
     settings: CompactionSettings,
     watch: Watch,
     without: Mapping[int, str] | None = None,
+    only: Container[int] | None = None,
 ) -> CompactionPlan:
     """Reads the candidates' indexes, nothing else. ``without`` has the objects to leave out of the plan, each with the
-    reason. Raises OverlappingSources, MemoryLimitTooSmall."""
+    reason; ``only``, if given, has the only candidates. Raises OverlappingSources, MemoryLimitTooSmall."""
     now_ms = context.now_ms()
     classes = stream_classes(image)
     spared = without or {}
-    objects = (held for held in image.objects.values() if held.object_id not in spared)
+    objects = (
+        held
+        for object_id, held in image.objects.items()
+        if object_id not in spared and (only is None or object_id in only)
+    )
     candidates = choose_candidates(objects, image.streams, settings, now_ms, classes)
     # Why the indexes and no data: they fix every byte of the outputs, so tasks decide nothing (decision 5).
     sources, left_out = read_indexes(context.buckets, candidates.objects, watch.steps("read indexes"))

@@ -88,3 +88,15 @@ def test_a_forgotten_one_is_gone_from_metadata_and_bucket(folder: Path) -> None:
     assert not listed[0].exists()
     assert erasures(folder, "--json").json == {"erasures": []}
     assert f"there is no erasure {name}; known are: none" in erasures(folder, "report", name).err
+
+
+def test_one_of_a_deleted_topic_may_be_forgotten_before_it_is_verified(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(ErasureKind, "carry_out", lambda *_: iter(()))
+        run("erase", "orders", "--key", "ada", "--yes", *IN_PROCESS, "--store", folder)
+    (row,) = erasures(folder, "--json").json["erasures"]
+    with Broker(folder) as broker:
+        assert run("topics", "delete", "orders", "--yes", "-b", broker.bootstrap_servers).status == 0
+    assert erasures(folder, "forget", row["erasure"], "--yes").status == 0

@@ -1,13 +1,16 @@
 """The processes of several nodes are started and stopped; small programs stand in for brokers."""
 
+import io
 import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -41,8 +44,9 @@ def run_until(
     numbers: Sequence[signal.Signals] = (signal.SIGINT,),
     *,
     first_alone: bool = False,
+    heard: TextIO | None = None,
 ) -> int:
-    """Signals this process when ``holds``. → The exit status."""
+    """Signals this process when ``holds``. → The exit status. ``heard`` gets what is printed meanwhile."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -55,7 +59,8 @@ def run_until(
     watching = threading.Thread(target=watch)
     watching.start()
     try:
-        nodes.run(first_alone=first_alone)
+        with redirect_stdout(heard or sys.stdout), redirect_stderr(heard or sys.stderr):
+            nodes.run(first_alone=first_alone)
     except Failure as failure:
         return failure.status
     finally:
@@ -64,20 +69,29 @@ def run_until(
     return 0
 
 
-def said(capsys: pytest.CaptureFixture[str], into: list[str]) -> str:
-    captured = capsys.readouterr()
-    into.append(captured.out + captured.err)
-    return "".join(into)
+class Heard(io.TextIOWrapper):
+    """What is printed, read by another thread: ``capsys`` would lose what is printed between its read and its
+    clearing."""
+
+    def __init__(self) -> None:
+        self._printed = io.BytesIO()
+        super().__init__(self._printed, encoding="utf-8", write_through=True)
+
+    @property
+    def text(self) -> str:
+        return self._printed.getvalue().decode()
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
 
 
 @pytest.mark.parametrize("first_alone", [True, False])
-def test_all_run_until_a_signal_and_their_addresses_are_said(
-    first_alone: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    texts: list[str] = []
+def test_all_run_until_a_signal_and_their_addresses_are_said(first_alone: bool, heard: Heard) -> None:
     nodes = NodeProcesses({4: node(1), 5: node(2), 6: node(3)}, PROMISED_MS)
-    assert run_until(nodes, lambda: "bootstrap" in said(capsys, texts), first_alone=first_alone) == 0
-    everything = said(capsys, texts)
+    assert run_until(nodes, lambda: "bootstrap" in heard.text, first_alone=first_alone, heard=heard) == 0
+    everything = heard.text
     assert (
         "3 nodes are ready; clients may name any of them, or all:\n  bootstrap.servers=host:1,host:2,host:3"
         in everything
@@ -87,12 +101,9 @@ def test_all_run_until_a_signal_and_their_addresses_are_said(
 
 
 @pytest.mark.parametrize(("statuses", "of_all"), [((0, 3), 3), ((0, 0), 0), ((3, 1), 1)])
-def test_the_exit_status_is_the_worst_of_all(
-    statuses: tuple[int, int], of_all: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    texts: list[str] = []
+def test_the_exit_status_is_the_worst_of_all(statuses: tuple[int, int], of_all: int, heard: Heard) -> None:
     nodes = NodeProcesses({at: node(at, status=status) for at, status in enumerate(statuses)}, PROMISED_MS)
-    assert run_until(nodes, lambda: "bootstrap" in said(capsys, texts)) == of_all
+    assert run_until(nodes, lambda: "bootstrap" in heard.text, heard=heard) == of_all
 
 
 def test_one_that_dies_right_after_it_was_ready_has_started() -> None:
@@ -122,9 +133,8 @@ def test_when_the_first_refuses_the_others_are_never_started(tmp_path: Path) -> 
 
 
 def test_one_that_was_ready_and_dies_is_started_again(
-    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, tmp_path: Path
+    heard: Heard, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    texts: list[str] = []
     trace = tmp_path / "started"
     once = f"import os; path = {str(trace)!r}; again = os.path.exists(path); open(path, 'w')\n"
     stays = CAN_BE_STOPPED.format(status=0) + READY.format(port=2)
@@ -132,32 +142,26 @@ def test_one_that_was_ready_and_dies_is_started_again(
     nodes = NodeProcesses({0: node(1), 1: dies_once}, PROMISED_MS, restart_ms_min=1)
 
     def all_are_ready() -> bool:
-        everything = said(capsys, texts)
+        everything = heard.text
         return everything.count("Siltstone is ready at host:2 ") == 2 and "2 nodes are ready" in everything
 
-    assert run_until(nodes, all_are_ready) == 0
+    assert run_until(nodes, all_are_ready, heard=heard) == 0
     assert "node 1 ended with exit status 9; it is started again in 1 ms" in [
         each.message for each in caplog.records
     ]
-    assert said(capsys, texts).count("2 nodes are ready") == 1
+    assert heard.text.count("2 nodes are ready") == 1
 
 
-def test_one_that_is_silent_after_a_signal_is_killed(
-    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    texts: list[str] = []
+def test_one_that_is_silent_after_a_signal_is_killed(heard: Heard, caplog: pytest.LogCaptureFixture) -> None:
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
     deaf = program(deaf + READY.format(port=2) + "\nwhile True: signal.pause()")
     nodes = NodeProcesses({0: node(1), 1: deaf}, 0, late_seconds=0.1)
-    assert run_until(nodes, lambda: "bootstrap" in said(capsys, texts)) == 3
+    assert run_until(nodes, lambda: "bootstrap" in heard.text, heard=heard) == 3
     assert "nodes that did not end in time were killed" in caplog.text
 
 
-def test_a_second_signal_reaches_the_nodes_again(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_signal_reaches_the_nodes_again(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(several_nodes, "counted_signals", partial(counted_signals, one_signal_ms_max=0))
-    texts: list[str] = []
     counting = (
         "import signal; left = [2]\n"
         "def arrived(*_):\n"
@@ -171,10 +175,15 @@ def test_a_second_signal_reaches_the_nodes_again(
     left = [signal.SIGINT, signal.SIGTERM]
 
     def holds() -> bool:
-        if seen[left[0]] not in said(capsys, texts):
+        if seen[left[0]] not in heard.text:
             return False
         if len(left) > 1:
             left.pop(0)
         return True
 
-    assert run_until(NodeProcesses({0: counting}, PROMISED_MS), holds, (signal.SIGINT, signal.SIGTERM)) == 3
+    assert (
+        run_until(
+            NodeProcesses({0: counting}, PROMISED_MS), holds, (signal.SIGINT, signal.SIGTERM), heard=heard
+        )
+        == 3
+    )

@@ -1,8 +1,13 @@
 """Erasure as a kind of maintenance, on whole stores in memory."""
 
-from siltstone.carrying.pipeline.kind import Outcome
+from siltstone.carrying.pipeline.kind import Budget, Outcome, Scope
+from siltstone.carrying.pipeline.running import run
+from siltstone.carrying.pipeline.watch import Watch
+from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
 from siltstone.metadata.commands import TrimStream
 from siltstone.model.objects import ObjectState, object_key
+from siltstone.offline.settings import CompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner
 from support.maintenance.erased_world import ErasedWorld
 
 KEYS = [("a", "1"), ("b", "2"), ("a", "3"), ("c", "4")]
@@ -149,3 +154,21 @@ def test_a_scope_names_topics(erased: ErasedWorld) -> None:
     erased.ask("a")
     assert erased.erase(topics=frozenset(["u"])).units == ()
     assert len(erased.erase(topics=frozenset(["t"])).units) == 1
+
+
+def test_only_the_stream_set_objects_that_hold_the_keys_are_split(erased: ErasedWorld) -> None:
+    (stream,) = erased.topic()
+    held = erased.append_pairs(stream, KEYS, in_set=True)
+    beside = erased.append_pairs(stream, [("b", "5")], in_set=True)
+    erased.ask("a")
+    erased.erase()
+    kind = StreamSetObjectCompaction(CompactionSettings(), frozenset([held]))
+    watch = Watch(kind.name, erased.clock)
+    report = run(erased.context, kind, InProcessRunner, Scope(is_forced=True), Budget(), watch)
+    assert report.is_well and report.done
+    objects = erased.context.metadata.refresh().objects
+    assert objects[held].state is ObjectState.DESTROYED
+    assert objects[beside].state is ObjectState.COMMITTED
+    erased.erase(), erased.erase()
+    assert not erased.erasure().is_pending
+    erased.assert_sound()

@@ -64,7 +64,7 @@ def test_the_first_program_shows_data_flowing(bare: BareEnvironment, tmp_path: P
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("readme")
 @pytest.mark.timeout(600)
 def test_the_second_program_reads_a_topic_on_a_machine_without_java(
     bare: BareEnvironment, tmp_path: Path
@@ -86,7 +86,7 @@ def test_the_second_program_reads_a_topic_on_a_machine_without_java(
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("readme")
 @pytest.mark.timeout(600)
 def test_the_third_program_compacts_on_a_spark_that_it_starts(bare: BareEnvironment, tmp_path: Path) -> None:
     small_store(tmp_path / "my-store")
