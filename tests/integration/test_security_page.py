@@ -22,7 +22,7 @@ from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import ROOT, blocks
 
 PAGE = ROOT / "docs" / "security.md"
-_, SERVE, COMMANDS, WITH_LOGIN, USERS, AS_ADA = blocks(PAGE, "sh")
+_, SERVE, COMMANDS, WITH_LOGIN, USERS, AS_ADA, _ = blocks(PAGE, "sh")
 SETTINGS, TOKENS = blocks(PAGE, "toml")
 CLIENTS = blocks(PAGE, "python")
 OURS, JAVA = blocks(PAGE, "properties")

@@ -98,6 +98,7 @@ def test_the_blocks_that_are_not_run_are_these() -> None:
         "docs/s3.md: the test's own MinIO has another port, and its bucket is made by an S3 client",
         "docs/s3.md: there is no AWS where the tests run",
         "docs/security.md: it installs from an index",
+        "docs/security.md: a broker has the port of the example; tests/unit/cli/serve/test_checking.py runs it",
     }
 
 

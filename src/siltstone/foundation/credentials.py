@@ -14,6 +14,12 @@ _PASSWORD_IN_TEXT = re.compile(r"(://[^\s:/?@'\"]*):[^\s'\"]*@")
 _OPTION_IN_TEXT = re.compile(_OPTION_NAMES + r"[^&;\s'\"]*", re.IGNORECASE)
 _USER_IN_TEXT = re.compile(r"://[^\s:/?@'\"]+@")
 
+VARIABLE_REFERENCE = "env:"
+FILE_REFERENCE = "file:"
+
+WAREHOUSE = "warehouse"
+"""A property of a catalog that names a place of data: other programs write ``file:/folder`` for it."""
+
 _SHOWN = frozenset({
     "type", "uri", "warehouse", "py-io-impl", "py-catalog-impl", "prefix", "namespace", "init_catalog_tables",
     "s3.endpoint", "s3.region", "glue.region", "glue.endpoint", "glue.id", "client.region", "rest.sigv4-enabled",
@@ -42,15 +48,32 @@ def without_url_credentials(url: str) -> str:
     return without_credentials(without_password(url))
 
 
+def is_reference(value: str) -> bool:
+    """Returns whether a value names the place of a secret, ``env:NAME`` or ``file:PATH``. A URL ``file://…`` does
+    not."""
+    return value.startswith(VARIABLE_REFERENCE) or (
+        value.startswith(FILE_REFERENCE) and not value.startswith(f"{FILE_REFERENCE}//")
+    )
+
+
+def file_of_reference(value: str) -> str:
+    """Returns the path in a value ``file:PATH``; empty for every other value."""
+    return (
+        value.removeprefix(FILE_REFERENCE) if is_reference(value) and value.startswith(FILE_REFERENCE) else ""
+    )
+
+
 def is_secret(name: str, value: str) -> bool:
-    """Returns whether a property of a catalog, or its value, may be a secret."""
+    """Returns whether a property of a catalog, or its value, may be a secret. The place of one is none."""
+    if is_reference(value):
+        return False
     return name not in _SHOWN or without_url_credentials(value) != value
 
 
 def shown_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Returns the properties of a catalog for people, with **** for each one that may hold a secret."""
     return {
-        name: without_url_credentials(value) if name in _SHOWN else HIDDEN
+        name: without_url_credentials(value) if name in _SHOWN or is_reference(value) else HIDDEN
         for name, value in properties.items()
     }
 

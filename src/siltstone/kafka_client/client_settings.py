@@ -10,7 +10,6 @@ owner believes. Texts of errors show no values. ``tls`` makes connections of the
 """
 
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from siltstone.model.access import LoginMechanism, SecurityProtocol
 from siltstone.model.errors import InvalidRequest, did_you_mean
 from siltstone.model.secret import NO_SECRET, Secret
 from siltstone.runtime.https import is_https
+from siltstone.runtime.secret_sources import is_open_to_all
 
 CONFIG_VARIABLE = "SILTSTONE_CLIENT_CONFIG"
 """The variable of the environment that names a file for all clients of a process."""
@@ -239,7 +239,7 @@ def settings_of_file(path: Path) -> ClientSettings:
         if not separator:
             raise InvalidClientConfig(f"client configuration {path}, line {number}: write name=value")
         given[name.strip()] = value.strip()
-    if not given.keys().isdisjoint(_SECRETS) and stat.S_ISREG(mode) and mode & stat.S_IROTH:
+    if not given.keys().isdisjoint(_SECRETS) and is_open_to_all(mode):
         raise InvalidClientConfig(
             f"client configuration {path} holds a password, and every user of this machine may read it: chmod 640 it"
         )

@@ -8,6 +8,7 @@ for which.
 import socket
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 
 from siltstone.foundation.certificates import certificate_of_der
 from siltstone.kafka_client.client_settings import ClientSettings, InvalidClientConfig
@@ -18,6 +19,7 @@ from siltstone.kafka_client.failures import (
     ClientNotTrusted,
     TlsFailed,
 )
+from siltstone.runtime.secret_sources import SecretNotReadable, read_secret_file
 
 _HOST_MISMATCHES = frozenset({62, 64})
 """OpenSSL: X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
@@ -42,8 +44,11 @@ def client_context(settings: ClientSettings) -> ssl.SSLContext:
     context.check_hostname = settings.checks_host
     if settings.certificate:
         try:
+            read_secret_file(Path(settings.key), "ssl.key.location")
             # Without a password OpenSSL would ask for it at the terminal.
             context.load_cert_chain(settings.certificate, settings.key, settings.key_password.revealed)
+        except SecretNotReadable as refusal:
+            raise InvalidClientConfig(str(refusal)) from refusal
         except (OSError, ssl.SSLError) as wrong:
             raise InvalidClientConfig(
                 f"ssl.certificate.location and ssl.key.location: {settings.certificate} and {settings.key} are not a "

@@ -45,6 +45,9 @@ ADDED_INTERVAL_MS = 200
 
 REFUSED_INTERVAL_MS = 5_000
 
+NOT_CREATED = "(not created yet)"
+"""Stands for the id of a store that does not exist, in errors about buckets that other stores have marked."""
+
 NO_BUCKET = -1
 """The id of a place that is not a bucket of the store yet."""
 
@@ -150,15 +153,22 @@ def _refuse_exchanged(buckets: Buckets, image: MetadataImage) -> None:
 
 
 def _claim(store: ObjectStore, store_id: str, bucket_id: int, image: MetadataImage) -> None:
-    if refuse_if_marked_by_another(store, store_id, bucket_id):
+    if not refuse_foreign(store, store_id, bucket_id, image):
+        mark(store, store_id, bucket_id)
+
+
+def refuse_foreign(store: ObjectStore, store_id: str | None, bucket_id: int, image: MetadataImage) -> bool:
+    """Returns whether the bucket is marked as this store's; a False one may be. Nothing is written. ``store_id`` None:
+    the store is to be created. Raises BucketOfAnotherStore, BucketMissing, and what the bucket raises."""
+    if refuse_if_marked_by_another(store, store_id or NOT_CREATED, bucket_id):
         if claimed_url(image, bucket_id) is None and not any(_committed(bucket_id, image)):
             refuse_if_marked_as_first(store, bucket_id)
-        return
+        return True
     if not image.next_object_id:
         _refuse_objects(store, "but the metadata has none: restore the metadata, or give this store")
     if not _holds_objects_of(store, bucket_id, image):
         refuse_unmarked(store, _url_before(bucket_id, image))
-    mark(store, store_id, bucket_id)
+    return False
 
 
 def _url_before(bucket_id: int, image: MetadataImage) -> str | None:

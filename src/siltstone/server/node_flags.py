@@ -37,7 +37,7 @@ def _flags(
     number: int,
 ) -> Iterator[tuple[str, str]]:
     yield "engine.node_id", str(first + number)
-    own = [_moved(each, number) for each in listeners]
+    own = [moved(each, number) for each in listeners]
     yield "listeners", ",".join(map(str, own))
     if settings.advertised_listeners:
         hosts = [f"{each.name}://{bracketed(each.advertised_host)}:{each.advertised_port}" for each in own]
@@ -46,7 +46,7 @@ def _flags(
         yield (
             "admin.listeners",
             ",".join(
-                f"{bracketed(each.host)}:{each.port}" for each in (_moved(each, number) for each in admin)
+                f"{bracketed(each.host)}:{each.port}" for each in (moved(each, number) for each in admin)
             ),
         )
     if (
@@ -55,12 +55,14 @@ def _flags(
         yield "wal_folder", str(settings.wal_folder / f"node-{first + number}")
 
 
-def _moved(address: ListenerAddress, by: int) -> ListenerAddress:
-    def moved(port: int) -> int:
+def moved(address: ListenerAddress, by: int) -> ListenerAddress:
+    """Returns the address of the node that is ``by`` behind the first. Port 0 stays."""
+
+    def later(port: int) -> int:
         return port + by if port else 0
 
     return msgspec.structs.replace(
-        address, port=moved(address.port), advertised_port=moved(address.advertised_port)
+        address, port=later(address.port), advertised_port=later(address.advertised_port)
     )
 
 

@@ -47,10 +47,10 @@ def refuse_unusable_files(settings: NodeSettings, addresses: Sequence[ListenerAd
     for address in addresses:
         bearer = settings.named_listeners.get(address.name, PLAIN).bearer
         if bearer is not None and address.protocol.wants_login:
-            _refuse_unusable_keys(address.name, bearer, clock)
+            refuse_unusable_keys(address.name, bearer, clock)
 
 
-def _refuse_unusable_keys(name: str, bearer: BearerSettings, clock: Clock) -> None:
+def refuse_unusable_keys(name: str, bearer: BearerSettings, clock: Clock) -> None:
     """Checks a file of keys, and that tokens can be checked. An issuer that does not answer now may do so at the first
     login. Raises InvalidListenerSetting."""
     try:

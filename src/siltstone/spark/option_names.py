@@ -40,7 +40,7 @@ def password_in(given: Mapping[str, str]) -> str | None:
             return (
                 f"option {name} has a password in its URL, and Spark would show it to every executor: leave it out, "
                 "and give it to the driver's process, for PostgreSQL by ~/.pgpass or PGPASSWORD, for a registry by "
-                "SILTSTONE_REGISTRY_AUTH"
+                "SILTSTONE_REGISTRY_AUTH_FILE or SILTSTONE_REGISTRY_AUTH"
             )
     return None
 

@@ -9,6 +9,7 @@ import click
 from siltstone.cli.logs import DEFAULT_LEVEL, LEVELS, level_for, log_format_option, log_to_stderr
 from siltstone.cli.output import remark
 from siltstone.cli.runner_options import RunnerChoice, runner_options
+from siltstone.cli.serve.checking import check_start
 from siltstone.cli.serve.kept_process import WITH_PARENT, KeptProcess, end_with_parent, own_command
 from siltstone.cli.serve.one_node import is_missing, serve_one_node
 from siltstone.cli.serve.own_certificate import ClientFile, with_own_certificate
@@ -17,10 +18,11 @@ from siltstone.cli.store_options import StoreChoice, store_options
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.admin.addresses import parse_admin_addresses
 from siltstone.server.network.addresses import ListenerAddress
-from siltstone.server.node_flags import flags_of_nodes
+from siltstone.server.node_flags import flags_of_nodes, moved
 from siltstone.server.node_listeners import addresses_of, encrypted_listeners, refuse_unusable_files
 from siltstone.server.python_process import keep_freed_memory, run
 from siltstone.server.settings.node import DEFAULT_LISTENER, NodeSettings
+from siltstone.server.start_check import ports_of
 from siltstone.stream_engine.wal.attached import folder_of_url
 
 log = logging.getLogger(__name__)
@@ -86,6 +88,13 @@ class BrokerCommand(click.Command):
     help="Encrypt, with a certificate that is made in FOLDER/tls and kept, for a first try; prints what clients need "
     "[extra tls].",
 )
+@click.option(
+    "--check",
+    "only_checks",
+    is_flag=True,
+    help="Start nothing: check settings, certificates, secrets, rights, metadata, buckets and ports, a line each, and "
+    "exit with 0, or with 2 if the start would be refused.",
+)
 @click.option(WITH_PARENT, "with_parent", is_flag=True, hidden=True, help="End when stdin is closed.")
 @click.option(
     "--together", default="", hidden=True, help="The numbers of the nodes that end when stdin is closed."
@@ -115,6 +124,7 @@ def serve(
     count: int,
     recover: Sequence[Path],
     tls_self_signed: bool,
+    only_checks: bool,
     with_parent: bool,
     together: str,
     verbose: int,
@@ -151,6 +161,11 @@ def serve(
         advertised_listeners=",".join(advertised) or None,
         engine__node_id=number,
     )
+    if only_checks:
+        _refuse_to_write(context, tls_self_signed or bool(recover))
+        _check_runner(context, runner, with_maintenance=with_maintenance)
+        check_start(settings, _ports(settings, count, with_maintenance=with_maintenance))
+        return
     client_file = None
     if tls_self_signed:
         choice, client_file = with_own_certificate(choice, settings, SystemClock())
@@ -168,6 +183,21 @@ def serve(
         _serve_one(settings, maintenance, client_file, recover, together if with_parent else None)
     else:
         _serve_several(choice, settings, count, maintenance, log_options, client_file)
+
+
+def _refuse_to_write(context: click.Context, would_write: bool) -> None:
+    if would_write:
+        raise click.UsageError("--check writes nothing: leave --tls-self-signed and --recover out.", context)
+
+
+def _ports(settings: NodeSettings, count: int, *, with_maintenance: bool) -> list[ListenerAddress]:
+    """Returns the addresses that this start would bind, on all its nodes. Raises InvalidListener."""
+    first = ports_of(settings)
+    flags_of_nodes(settings, count)  # refuses nodes that would meet at a port
+    ports = [moved(each, number) for number in range(count) for each in first]
+    if with_maintenance:
+        ports += parse_admin_addresses(settings.admin.of_maintenance, settings.admin_listener)
+    return ports
 
 
 def _serve_one(

@@ -1,8 +1,6 @@
 """Where the password of a user comes from: a question at the terminal, a file or stdin; never an argument, which every
 user of the machine can read in the list of processes."""
 
-import os
-import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +12,7 @@ from siltstone.model.access import ScramMechanism
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.secret import Secret
 from siltstone.model.serving_limits import SCRAM_ROUNDS, SCRAM_ROUNDS_MAX, SCRAM_ROUNDS_MIN
+from siltstone.runtime.secret_sources import SecretNotReadable, read_secret_file
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,13 +70,9 @@ def _asked(name: str) -> str:
 
 def _of_file(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            content = file.read(PASSWORD_BYTES_MAX + 1)
-    except OSError as failure:
-        raise PasswordNotReadable(f"password file {path} cannot be read: {failure.strerror}") from failure
-    if stat.S_ISREG(mode) and mode & stat.S_IROTH:
-        raise PasswordNotReadable(f"every user of this machine may read password file {path}: chmod 640 it")
+        content = read_secret_file(path, "--password-file")
+    except SecretNotReadable as refusal:
+        raise PasswordNotReadable(str(refusal)) from refusal
     return _first_line(content, f"password file {path}")
 
 

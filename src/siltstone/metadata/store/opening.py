@@ -25,8 +25,11 @@ class PostgresDriverMissing(InvalidRequest):
     """The URL needs psycopg, which is not installed."""
 
 
-def open_log(url: str, *, create: bool = True, clock: Clock | None = None) -> MetadataLog:
-    """Opens the log; with ``create`` it is created if it does not exist. Raises LogUrlMalformed, PostgresDriverMissing,
+def open_log(
+    url: str, *, create: bool = True, clock: Clock | None = None, untouched: bool = False
+) -> MetadataLog:
+    """Opens the log; with ``create`` it is created if it does not exist. ``untouched``: it is only looked at, so no
+    file and no mode is changed. Raises LogUrlMalformed, PostgresDriverMissing,
     LogNotFound, NotMetadataLog, LogVersionUnknown, LogUnavailable."""
     if is_postgres_url(url):
         place = postgres_place_of(url)
@@ -34,7 +37,7 @@ def open_log(url: str, *, create: bool = True, clock: Clock | None = None) -> Me
             place, create=create, clock=clock
         )
         return log
-    return SqliteLog(sqlite_path_of(url), create=create)
+    return SqliteLog(sqlite_path_of(url), create=create, untouched=untouched)
 
 
 def log_exists(url: str) -> bool:

@@ -64,6 +64,13 @@ def open_unwritten(path: Path) -> tuple[sqlite3.Connection, CopyFolder | None]:
         raise
 
 
+def open_untouched(path: Path) -> tuple[sqlite3.Connection, CopyFolder | None]:
+    """Opens a database that could be written, without writing anything. While another process has it open, SQLite's
+    files are there and this reader makes none; else it is opened as one that cannot be written. Raises what
+    ``open_unwritten`` does."""
+    return (_connected(path, "mode=ro"), None) if _is_live(path) else open_unwritten(path)
+
+
 def _connected(path: Path, options: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?{options}", uri=True, isolation_level=None, check_same_thread=False

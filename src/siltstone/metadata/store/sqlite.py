@@ -35,13 +35,20 @@ _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 class SqliteLog:
-    def __init__(self, path: Path, *, create: bool = True, entries_kept: int = ENTRIES_KEPT) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        create: bool = True,
+        entries_kept: int = ENTRIES_KEPT,
+        untouched: bool = False,
+    ) -> None:
         """Raises LogNotFound, NotMetadataLog, LogVersionUnknown, LogUnavailable."""
         assert entries_kept >= 1, "the newest entry has the append id that the next append names"
         self._path = path
         self._entries_kept = entries_kept
         self._lock = threading.Lock()
-        self._opened = connect(path, create=create)
+        self._opened = connect(path, create=create, untouched=untouched)
         self._connection = self._opened.connection
         self._inode = inode_of(path)
 

@@ -24,7 +24,13 @@ from pathlib import Path
 import msgspec
 
 from siltstone.metadata.store.port import LogNotFound, LogUnavailable, LogVersionUnknown, NotMetadataLog
-from siltstone.metadata.store.read_only_file import CopyFolder, can_be_written, note_of, open_unwritten
+from siltstone.metadata.store.read_only_file import (
+    CopyFolder,
+    can_be_written,
+    note_of,
+    open_untouched,
+    open_unwritten,
+)
 from siltstone.runtime.files import take_from_others
 
 APPLICATION_ID = int.from_bytes(b"SILT", "big")
@@ -49,19 +55,23 @@ class OpenedFile(msgspec.Struct, frozen=True):
     copy: CopyFolder | None = None
 
 
-def connect(path: Path, *, create: bool) -> OpenedFile:
+def connect(path: Path, *, create: bool, untouched: bool = False) -> OpenedFile:
     """Opens the database; with ``create`` it is created if it does not exist. Without, it may be a file that cannot be
-    written. Raises LogNotFound, NotMetadataLog, LogVersionUnknown, LogUnavailable."""
+    written. ``untouched``: it is only looked at, and no file is made, changed or mended. Raises LogNotFound,
+    NotMetadataLog, LogVersionUnknown, LogUnavailable."""
     if not path.exists():
         if not create:
             raise LogNotFound(f"no metadata database at {path}; check the path")
         _create(path)
-    is_read_only = not create and not can_be_written(path)
+    is_read_only = untouched or (not create and not can_be_written(path))
     if not is_read_only:
         for end in ("", "-wal", "-shm"):
             take_from_others(path.with_name(path.name + end))
     try:
         try:
+            if untouched:
+                connection, copy = open_untouched(path)
+                return OpenedFile(_checked(connection, path), f"{path} is only looked at", copy)
             connection = _checked(_open(path), path)
             return OpenedFile(connection, f"{path} cannot be written here" if is_read_only else "")
         except sqlite3.OperationalError:

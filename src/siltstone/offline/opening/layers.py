@@ -3,7 +3,6 @@
 Below all layers are the defaults in the tree itself. A later layer overrides earlier ones key by key.
 """
 
-import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,10 +12,11 @@ import msgspec
 from siltstone.foundation.credentials import is_secret, without_password
 from siltstone.offline.opening.tree import ENVIRONMENT_PREFIX, environment_name, known_settings
 from siltstone.offline.opening.values import SettingRefused
+from siltstone.runtime.secret_sources import is_open_to_all
 
 NOT_SETTINGS = frozenset({
     "SILTSTONE_STORE", "SILTSTONE_CONFIG", "SILTSTONE_BOOTSTRAP", "SILTSTONE_JAVA", "SILTSTONE_DEBUG",
-    "SILTSTONE_REGISTRY_AUTH", "SILTSTONE_CLIENT_CONFIG",
+    "SILTSTONE_REGISTRY_AUTH", "SILTSTONE_REGISTRY_AUTH_FILE", "SILTSTONE_CLIENT_CONFIG",
 })  # fmt: skip
 """Variables with the prefix that are not settings: they choose the store, the broker, how clients of it encrypt, or
 Java, show stack traces, or are a password."""
@@ -59,7 +59,7 @@ def file_layer(path: Path) -> Layer:
 def _refuse_secrets_for_all(path: Path, values: Mapping[str, object]) -> None:
     """Raises SettingRefused when every user of the machine may read a file that holds a secret. A group may, as in a
     mounted secret of Kubernetes (0440, 0640)."""
-    if not path.is_file() or not path.stat().st_mode & stat.S_IROTH:
+    if not is_open_to_all(path.stat().st_mode):
         return
     for key, value in values.items():
         text = str(value)

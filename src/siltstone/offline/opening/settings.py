@@ -16,7 +16,13 @@ from typing import Any
 
 import msgspec
 
-from siltstone.foundation.credentials import shown_properties, without_url_credentials
+from siltstone.foundation.credentials import (
+    FILE_REFERENCE,
+    WAREHOUSE,
+    file_of_reference,
+    shown_properties,
+    without_url_credentials,
+)
 from siltstone.metadata.store.opening import shown_url
 from siltstone.model.limits import GRACE_PERIOD_MS, PRODUCER_ID_EXPIRATION_MS
 from siltstone.model.objects import DEFAULT_BUCKET_ID
@@ -204,7 +210,7 @@ def _tables(folder: Path, values: Mapping[str, object]) -> TableSettings:
     catalog that the settings name by its type or its URI is not changed."""
     location = str(values.get("tables.location") or (folder / "tables").as_uri())
     named = {
-        key.removeprefix(CATALOG_PREFIX): str(value)
+        key.removeprefix(CATALOG_PREFIX): _catalog_value(folder, key, str(value))
         for key, value in values.items()
         if key.startswith(CATALOG_PREFIX)
     }
@@ -215,6 +221,12 @@ def _tables(folder: Path, values: Mapping[str, object]) -> TableSettings:
         catalog={"warehouse": location.partition("?")[0], **named},
         registry=str(values.get("tables.registry") or ""),
     )
+
+
+def _catalog_value(folder: Path, key: str, written: str) -> str:
+    """Returns a property of the catalog. A file with a secret is relative to the store's folder, like every other."""
+    file = "" if key == f"{CATALOG_PREFIX}{WAREHOUSE}" else file_of_reference(written)
+    return f"{FILE_REFERENCE}{folder / file}" if file else written
 
 
 def printed_places(settings: StoreSettings) -> Iterator[tuple[str, str]]:

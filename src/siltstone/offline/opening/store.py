@@ -157,8 +157,12 @@ def open_store(
     return Store(settings, context, open_runner)
 
 
-def open_metadata(settings: StoreSettings, clock: Clock, rng: Random, *, create: bool) -> MetadataClient:
-    log = open_metadata_log(settings, clock, create=create)
+def open_metadata(
+    settings: StoreSettings, clock: Clock, rng: Random, *, create: bool, untouched: bool = False
+) -> MetadataClient:
+    """Reads the log to its end. ``untouched``: only to look at it, which changes no file and no mode. Raises
+    StoreNotFound, and what the log raises."""
+    log = open_metadata_log(settings, clock, create=create, untouched=untouched)
     try:
         return MetadataClient(log, clock, rng)
     except BaseException:
@@ -166,10 +170,12 @@ def open_metadata(settings: StoreSettings, clock: Clock, rng: Random, *, create:
         raise
 
 
-def open_metadata_log(settings: StoreSettings, clock: Clock, *, create: bool) -> MetadataLog:
+def open_metadata_log(
+    settings: StoreSettings, clock: Clock, *, create: bool, untouched: bool = False
+) -> MetadataLog:
     """Opens the log alone, without reading it. Raises StoreNotFound, and what the log raises."""
     try:
-        return open_log(settings.metadata, create=create, clock=clock)
+        return open_log(settings.metadata, create=create, clock=clock, untouched=untouched)
     except LogNotFound as missing:
         raise StoreNotFound(
             f"there is no store at {settings.folder}: {shown_url(settings.metadata)} is missing; "

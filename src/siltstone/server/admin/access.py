@@ -51,6 +51,18 @@ class AdminUsers(Protocol):
         ...
 
 
+def read_metrics_token(path: Path) -> Secret:
+    """Returns the token in the first line of a file. Raises InvalidListenerSetting."""
+    lines = read_file(TOKEN_SETTING, path, is_secret=True).decode("utf-8", "replace").splitlines()
+    token = lines[0].strip() if lines else ""
+    if len(token) < TOKEN_CHARACTERS_MIN:
+        raise InvalidListenerSetting(
+            f"{TOKEN_SETTING}: the first line of {path} is the token, and has at least {TOKEN_CHARACTERS_MIN} "
+            "characters: write a random one"
+        )
+    return Secret(token)
+
+
 class MetricsToken:
     """The first line of a file, which is looked at again with each request, in ``calls``."""
 
@@ -62,14 +74,7 @@ class MetricsToken:
         self._token = self._read()
 
     def _read(self) -> Secret:
-        lines = read_file(TOKEN_SETTING, self._path, is_secret=True).decode("utf-8", "replace").splitlines()
-        token = lines[0].strip() if lines else ""
-        if len(token) < TOKEN_CHARACTERS_MIN:
-            raise InvalidListenerSetting(
-                f"{TOKEN_SETTING}: the first line of {self._path} is the token, and has at least "
-                f"{TOKEN_CHARACTERS_MIN} characters: write a random one"
-            )
-        return Secret(token)
+        return read_metrics_token(self._path)
 
     async def is_it(self, given: str) -> bool:
         try:

@@ -7,13 +7,13 @@ a client that closes without reading them the kernel answers with a reset, and t
 
 import hashlib
 import ssl
-import stat
 from pathlib import Path
 
 import msgspec
 
 from siltstone.foundation.certificates import Certificate, certificate_of_der, der_of_pem
 from siltstone.model.access import ANONYMOUS, Principal
+from siltstone.runtime.secret_sources import SecretNotReadable, read_secret_file
 from siltstone.server.network.listener_settings import (
     CertificateWanted,
     InvalidListenerSetting,
@@ -114,13 +114,12 @@ def read_file(setting: str, path: Path, *, is_secret: bool) -> bytes:
     """Reads a file that a setting names; a secret one must not be readable by every user of the machine. Raises
     InvalidListenerSetting."""
     try:
+        if is_secret:
+            return read_secret_file(path, setting, FILE_BYTES_MAX)
         with path.open("rb") as file:
-            if is_secret and stat.S_ISREG(mode := path.stat().st_mode) and mode & stat.S_IROTH:
-                raise InvalidListenerSetting(
-                    f"{setting}: every user of this machine may read {path}: chmod 640 it; a secret that Kubernetes "
-                    "mounts needs defaultMode: 0440"
-                )
             content = file.read(FILE_BYTES_MAX + 1)
+    except SecretNotReadable as refusal:
+        raise InvalidListenerSetting(str(refusal)) from refusal
     except OSError as trouble:
         raise InvalidListenerSetting(f"{setting}: {path} cannot be read: {trouble.strerror}") from trouble
     if len(content) > FILE_BYTES_MAX:

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from siltstone.foundation.credentials import WAREHOUSE
 from siltstone.object_store.s3.location import S3Location
 from siltstone.offline.settings import TableSettings
 from siltstone.offline.tasks.source_bytes import store_at
+from siltstone.runtime.secret_sources import resolved
 from siltstone.tables.failures import LocationRefused, TablesMissing
 from siltstone.tables.formats.locations import unquoted
 from siltstone.tables.formats.port import TableFormat
@@ -19,7 +21,7 @@ _CUT_OFF = frozenset("#?")
 @contextmanager
 def open_format(name: str, settings: TableSettings) -> Iterator[TableFormat]:
     """Opens ``parquet``, ``iceberg`` or ``delta`` at ``tables.location``. Raises TablesMissing, LocationRefused,
-    CatalogFailed, and what the store raises."""
+    SecretNotReadable, CatalogFailed, and what the store raises."""
     try:
         opened = {"parquet": _parquet, "iceberg": _iceberg, "delta": _delta}[name](settings)
     except ModuleNotFoundError as missing:
@@ -42,13 +44,17 @@ def _parquet(settings: TableSettings) -> TableFormat:
 def _iceberg(settings: TableSettings) -> TableFormat:
     from siltstone.tables.formats.iceberg import IcebergFormat  # noqa: PLC0415  loads pyiceberg
 
-    uri = settings.catalog.get("uri", "")
+    catalog = {
+        name: value if name == WAREHOUSE else resolved(value, f"tables.catalog.{name}").revealed()
+        for name, value in settings.catalog.items()
+    }
+    uri = catalog.get("uri", "")
     if uri.startswith(_SQLITE):
         Path(uri.removeprefix(_SQLITE)).parent.mkdir(parents=True, exist_ok=True)
     home = unquoted(home_of(settings.location))
     if not _CUT_OFF.isdisjoint(home):
         raise LocationRefused(home)
-    return IcebergFormat({**_of_bucket(settings.location), **settings.catalog}, home)
+    return IcebergFormat({**_of_bucket(settings.location), **catalog}, home)
 
 
 def _delta(settings: TableSettings) -> TableFormat:

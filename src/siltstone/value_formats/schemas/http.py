@@ -2,9 +2,10 @@
 
 It only reads: a schema by its id or GUID, the newest version of a subject, and the versions that a schema refers to;
 for Protobuf with ``format=serialized``, which returns a descriptor and not the text of a ``.proto`` file. The user name
-and the password come from the environment (SILTSTONE_REGISTRY_AUTH, ``user:password``), because a URL appears in plans
-and logs. They go to the host of that URL alone: redirects are not followed, and without TLS only this machine gets
-them. A request that fails is repeated a few times.
+and the password come from the environment (SILTSTONE_REGISTRY_AUTH, ``user:password``) or from a file that it names
+(SILTSTONE_REGISTRY_AUTH_FILE), because a URL appears in plans and logs. They go to the host of that URL alone:
+redirects are not followed, and without TLS only this machine gets them. A request that fails is repeated a few
+times.
 """
 
 import base64
@@ -19,12 +20,12 @@ from siltstone.foundation.credentials import is_this_machine, without_url_creden
 from siltstone.model.limits import MIB
 from siltstone.model.secret import NO_SECRET, Secret
 from siltstone.runtime.clock import Clock, SystemClock
+from siltstone.runtime.secret_sources import REGISTRY_AUTH_VARIABLE, SecretNotReadable, secret_of_variables
 from siltstone.value_formats.failures import FormatRefused, RegistryNotReachable, SchemaUnknown
 from siltstone.value_formats.schemas.port import SchemaCache
 from siltstone.value_formats.value_format import FormatKind, Schema
 from siltstone.value_formats.wire import SchemaName
 
-AUTH_VARIABLE = "SILTSTONE_REGISTRY_AUTH"
 ANSWER_BYTES_MAX = 16 * MIB
 ANSWER_SECONDS_MAX = 20
 TRIES = 3
@@ -62,24 +63,33 @@ class HttpRegistry:
             )
         if "@" in parts.netloc:
             raise FormatRefused(
-                f"the URL of the schema registry has a password: put user:password into {AUTH_VARIABLE}"
+                "the URL of the schema registry has a password: put user:password into "
+                f"{REGISTRY_AUTH_VARIABLE}, or into a file that {REGISTRY_AUTH_VARIABLE}_FILE names"
             )
         self._url = url.rstrip("/")
         self._parts = parts
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
-        self._login = NO_SECRET
-        if auth := environment.get(AUTH_VARIABLE):
-            if parts.scheme == "http" and not is_this_machine(parts.hostname):
-                raise FormatRefused(
-                    f"the password of {AUTH_VARIABLE} is not sent to {parts.hostname} without TLS: write https://…"
-                )
-            self._login = Secret("Basic " + base64.b64encode(auth.encode()).decode())
+        named = environment.get(f"{REGISTRY_AUTH_VARIABLE}_FILE")
+        self._file = {f"{REGISTRY_AUTH_VARIABLE}_FILE": named} if named else {}
+        try:
+            self._login = auth = secret_of_variables(environment, REGISTRY_AUTH_VARIABLE) or NO_SECRET
+        except SecretNotReadable as refusal:
+            raise FormatRefused(str(refusal)) from refusal
+        if auth and parts.scheme == "http" and not is_this_machine(parts.hostname):
+            raise FormatRefused(
+                f"the password of {REGISTRY_AUTH_VARIABLE} is not sent to {parts.hostname} without TLS: write https://…"
+            )
         self._clock = clock or SystemClock()
         self._cache = SchemaCache()
 
     @property
     def url(self) -> str:
         return self._url
+
+    def _auth(self) -> Secret:
+        """Returns ``user:password``. A file is read for each request, so a changed password is used at once. Raises
+        SecretNotReadable."""
+        return secret_of_variables(self._file, REGISTRY_AUTH_VARIABLE) or self._login
 
     def schema(self, name: SchemaName) -> Schema:
         path = f"/schemas/{'ids' if isinstance(name, int) else 'guids'}/{name}"
@@ -122,6 +132,10 @@ class HttpRegistry:
                 self._clock.block_ms(PAUSE_MS)
             try:
                 status, body = self._ask(path)
+            except SecretNotReadable as refusal:
+                raise RegistryNotReachable(
+                    f"the schema registry {self._url} cannot be asked: {refusal}"
+                ) from refusal
             except (OSError, HTTPException) as failure:
                 trouble: str = str(failure) or type(failure).__name__
                 continue
@@ -151,7 +165,8 @@ class HttpRegistry:
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         connection = kind(parts.hostname, parts.port, timeout=ANSWER_SECONDS_MAX)
         try:
-            login = {"Authorization": self._login.revealed()} if self._login else {}
+            auth = self._auth().revealed()
+            login = {"Authorization": f"Basic {base64.b64encode(auth.encode()).decode()}"} if auth else {}
             connection.request("GET", parts.path.rstrip("/") + path, headers=self._headers | login)
             answer: HTTPResponse = connection.getresponse()
             body = answer.read(ANSWER_BYTES_MAX + 1)

@@ -46,6 +46,23 @@ def test_another_place_keeps_the_catalog_and_another_catalog_is_taken_as_it_is(t
     }
 
 
+def test_sp08_a_property_names_the_place_of_its_secret(tmp_path: Path) -> None:
+    file = tmp_path / "siltstone.toml"
+    file.write_text(
+        '[tables.catalog]\ntype = "rest"\ntoken = "file:secrets/token"\ncredential = "env:CATALOG"\n'
+        'warehouse = "file:/lake"\n'
+    )
+    file.chmod(0o644)  # it holds no secret
+    settings = load_node_settings(tmp_path, environment={})
+    assert settings.tables.catalog == {
+        "type": "rest",
+        "token": f"file:{tmp_path}/secrets/token",
+        "credential": "env:CATALOG",
+        "warehouse": "file:/lake",
+    }
+    assert f"tables.catalog.token = file:{tmp_path}/secrets/token" in str(settings)
+
+
 def test_a_file_may_have_any_property_of_the_catalog(tmp_path: Path) -> None:
     path = tmp_path / "siltstone.toml"
     path.write_text(FILE)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from siltstone.offline.settings import TableSettings
+from siltstone.runtime.secret_sources import SecretNotReadable
 from siltstone.tables.failures import LocationRefused, TablesMissing
 from siltstone.tables.formats import choosing
 from siltstone.tables.formats.choosing import _of_bucket_for_delta, home_of, open_format
@@ -50,6 +51,37 @@ def test_iceberg_reaches_the_bucket_as_we_do_unless_the_catalog_says_otherwise(a
         assert not asked.is_closed
     assert asked.home == "s3://b/p" and asked.is_closed
     assert asked.catalog == {"type": "rest", "s3.endpoint": "http://127.0.0.1:9000", "s3.region": "us"}
+
+
+def test_sp08_the_catalog_gets_the_secrets_that_its_settings_name(
+    asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("v4lue\n")
+    file.chmod(0o440)
+    monkeypatch.setenv("CATALOG", "other")
+    catalog = {
+        "type": "rest",
+        "token": f"file:{file}",
+        "credential": "env:CATALOG",
+        "warehouse": "file:/lake",
+    }
+    settings = TableSettings(location="file:///tables", catalog=catalog)
+    assert "v4lue" not in repr(settings)
+    with open_format("iceberg", settings):
+        pass
+    assert asked.catalog == {
+        "type": "rest",
+        "token": "v4lue",
+        "credential": "other",
+        "warehouse": "file:/lake",
+    }
+    file.chmod(0o644)
+    with (
+        pytest.raises(SecretNotReadable, match=r"tables.catalog.token: every user of this machine may read"),
+        open_format("iceberg", settings),
+    ):
+        pass
 
 
 def test_the_folder_of_iceberg_tables_is_named_as_icebergs_programs_do(asked: Asked) -> None:

@@ -1,5 +1,6 @@
 """A registry over HTTP, with a server that answers as Confluent's documents say."""
 
+import base64
 import json
 import threading
 from collections.abc import Iterator
@@ -97,6 +98,28 @@ def test_the_password_comes_from_the_environment(served: Served) -> None:
     for url in ("ftp://x", "http://", "https:///path"):
         with pytest.raises(FormatRefused, match="no schema registry"):
             HttpRegistry(url, {})
+
+
+def test_sp08_the_password_comes_from_a_file_that_is_read_for_each_request(served: Served, tmp_path) -> None:
+    served.answers = {"/schemas/ids/7": {"schema": '"int"'}, "/schemas/ids/8": {"schema": '"int"'}}
+    file = tmp_path / "auth"
+    file.write_text("me:first\n")
+    file.chmod(0o440)
+    asking = registry(served, SILTSTONE_REGISTRY_AUTH_FILE=str(file))
+    asking.schema(7)
+    assert served.auth == "Basic " + base64.b64encode(b"me:first").decode()
+    file.chmod(0o600)
+    file.write_text("me:second\n")
+    asking.schema(8)
+    assert served.auth == "Basic " + base64.b64encode(b"me:second").decode()
+    file.chmod(0o644)
+    with pytest.raises(RegistryNotReachable, match="every user of this machine may read") as refused:
+        asking.schema(9)
+    assert "second" not in str(refused.value)
+    with pytest.raises(
+        FormatRefused, match="SILTSTONE_REGISTRY_AUTH_FILE: every user of this machine may read"
+    ):
+        registry(served, SILTSTONE_REGISTRY_AUTH_FILE=str(file))
 
 
 @pytest.mark.parametrize("host", ["registry.example", "10.0.0.7:8081", "[2001:db8::1]"])
