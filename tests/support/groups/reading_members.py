@@ -88,7 +88,9 @@ class ReadingMember(Member):
                 if message is None or message.error() is not None:
                     continue
                 self.records.append((message.partition(), message.offset()))
-                self._patiently(lambda: self._consumer.commit(asynchronous=True))
+                # Why no commit in the background: librdkafka keeps these while a group rebalances, and sends them after
+                # newer ones, with the epoch of then. A partition that the member has had since takes them (KIP-1251).
+                self._patiently(lambda: self._consumer.commit(asynchronous=False))
         finally:
             self._patiently(self._consumer.commit)
             self._consumer.close()
