@@ -48,7 +48,9 @@ def test_kafka_share_groups_shows_resets_and_deletes(tmp_path: Path) -> None:
             assert tool.described("--state")[0][-2:] == ["Stable", "1"]
         produce(broker, TOPIC, 10, 13)
         assert tool.rows("--list", "--state") == [[GROUP, "Empty"]]
-        assert tool.described("--verbose") == [[GROUP, TOPIC, "0", "0", "10", "3"]], "leader epoch, start, lag"
+        assert tool.described("--verbose") == [[GROUP, TOPIC, "0", "0", "10", "3"]], (
+            "leader epoch, start, lag"
+        )
         assert tool.reset("--to-earliest", "--dry-run") == [[GROUP, TOPIC, "0", "0"]]
         assert tool.described("--offsets") == [[GROUP, TOPIC, "0", "10", "3"]], "a dry run changes nothing"
         tool.reset("--to-earliest", "--execute")
