@@ -193,3 +193,25 @@ async def test_a_checkpoint_of_a_log_that_is_read_again_does_not_hold_back_the_n
     never.set_result(True)
     await turns()
     assert world.life.checkpoints == 1, "that of the discarded state does not count"
+
+
+@scenario(run)
+async def test_after_a_failed_append_no_checkpoint_starts_until_the_log_is_read_again(world: World) -> None:
+    begun = []
+
+    async def write() -> bool:
+        begun.append(world.life.loads)
+        return False
+
+    world.life.start()
+    await turns()
+    world.life.checkpoint(write)
+    await turns()
+    world.life.checkpoint(write)
+    await turns()
+    assert begun == [1] and world.life.checkpoints == 0
+    world.life.fail("an append failed")
+    await turns()
+    world.life.checkpoint(write)
+    await turns()
+    assert begun == [1, 2]
