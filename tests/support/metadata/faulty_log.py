@@ -8,6 +8,7 @@ from siltstone.metadata.log_entry import LogPosition
 from siltstone.metadata.store.port import (
     READ_BYTES_MAX,
     AppendUncertain,
+    LogNews,
     LogUnavailable,
     MetadataLog,
     Snapshot,
@@ -36,6 +37,9 @@ class FaultyLog:
         self.appends = 0
         self.heads = 0
         self._late: list[tuple[bytes, LogPosition]] = []
+
+    def take_turn(self) -> bool:
+        return self.log.take_turn()
 
     def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
         self.appends += 1
@@ -78,6 +82,9 @@ class FaultyLog:
         return self.log.load_snapshot()
 
     read_only_note = ""
+
+    def listen(self, on_news: Callable[[], None]) -> LogNews | None:
+        return self.log.listen(on_news)
 
     def clock_offset_ms(self) -> int:
         return self.clock_is_ahead_ms
