@@ -34,12 +34,14 @@ class FaultyLog:
         """What another client does just before each of the next appends."""
         self.snapshot_fails = False
         self.clock_is_ahead_ms = 0
-        self.appends = 0
+        self.appends = self.turns = 0
+        self.turn_is_new = True
         self.heads = 0
         self._late: list[tuple[bytes, LogPosition]] = []
 
     def take_turn(self) -> bool:
-        return self.log.take_turn()
+        self.turns += 1
+        return self.turn_is_new
 
     def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
         self.appends += 1

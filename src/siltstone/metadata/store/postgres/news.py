@@ -46,12 +46,21 @@ class News:
     """``on_news`` is called in a thread of its own when another process may have appended, and when ``is_heard``
     changes. ``channel``: the name that all processes of the log listen to."""
 
-    def __init__(self, place: PostgresPlace, channel: str, clock: Clock, on_news: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        place: PostgresPlace,
+        channel: str,
+        clock: Clock,
+        on_news: Callable[[], None],
+        *,
+        retry_interval_ms: float = RETRY_INTERVAL_MS,
+    ) -> None:
         self.is_heard = False
         """Whether notices are received at present. If not, the caller has to look more often."""
         self._place = place
         self._clock = clock
         self._on_news = on_news
+        self._retry_interval_ms = retry_interval_ms
         self._listen = sql.SQL("LISTEN {}").format(sql.Identifier(channel))
         self._notify = sql.SQL(
             "SELECT set_config('synchronous_commit', 'off', true), pg_notify({}, {})"
@@ -85,7 +94,7 @@ class News:
             except (psycopg.Error, DeadlineOver) as trouble:
                 logger.debug("no notices of the metadata log: %s", trouble)
             self._set_heard(False)
-            again_ms = self._clock.monotonic_ms() + RETRY_INTERVAL_MS
+            again_ms = self._clock.monotonic_ms() + self._retry_interval_ms
             while not self._is_closed and self._clock.monotonic_ms() < again_ms:
                 self._wait(None, again_ms)
         self._woken.close()

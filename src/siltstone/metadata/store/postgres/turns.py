@@ -49,7 +49,15 @@ class Turns:
     """The turns of one process, for one thread at a time. A thread of its own ends a turn that is over while nobody
     appends. ``key``: the number of the lock, which belongs to the whole database."""
 
-    def __init__(self, place: PostgresPlace, key: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        place: PostgresPlace,
+        key: int,
+        clock: Clock,
+        *,
+        turn_ms: float = TURN_MS,
+        unused_ms_max: float = UNUSED_MS_MAX,
+    ) -> None:
         self._take = _TAKE.format(
             wait=sql.Literal(str(TURN_WAIT_MS_MAX)),
             idle=sql.Literal(str(TURN_IDLE_MS_MAX)),
@@ -57,6 +65,8 @@ class Turns:
         )
         self._place = place
         self._clock = clock
+        self._turn_ms = turn_ms
+        self._unused_ms_max = unused_ms_max
         self._session: Session | None = None
         self._ends_ms: float | None = None
         """When the turn is over; None while there is none."""
@@ -99,7 +109,7 @@ class Turns:
             self._session = Session(self._place, self._clock, CALL_DEADLINE_MS)
         self._session.run(self._take)
         self._used_ms = self._clock.monotonic_ms()
-        self._ends_ms = self._used_ms + TURN_MS
+        self._ends_ms = self._used_ms + self._turn_ms
         if not self._has_keeper:
             self._has_keeper = True
             threading.Thread(target=self._keep, name="siltstone-turns", daemon=True).start()
@@ -117,7 +127,7 @@ class Turns:
     def _keep(self) -> None:
         with self._changed:
             while self._session is not None:
-                is_over = self._used_ms + UNUSED_MS_MAX if self._ends_ms is None else self._ends_ms
+                is_over = self._used_ms + self._unused_ms_max if self._ends_ms is None else self._ends_ms
                 left_ms = is_over - self._clock.monotonic_ms()
                 if left_ms > 0:
                     self._changed.wait(left_ms / 1000)
