@@ -1,6 +1,7 @@
 """Turns to append and notices of appends, on a real PostgreSQL: they make writers fast and fair, and nothing depends on
 them."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -14,11 +15,13 @@ import pytest
 
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import PutKey
+from siltstone.metadata.service import MetadataService
 from siltstone.metadata.store.port import VersionMovedOn
 from siltstone.metadata.store.postgres.log import PostgresLog, lock_key
 from siltstone.metadata.store.postgres.news import News
 from siltstone.metadata.store.postgres.place import PostgresPlace, place_of
 from siltstone.metadata.store.postgres.turns import TURN_WAIT_MS_MAX, Turns
+from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import seeded_randomness
 from support.metadata.calls_under_way import wait_for
@@ -30,6 +33,7 @@ HOLDS_A_TURN = """
 import os, signal, sys, time
 from siltstone.metadata.store.postgres.place import place_of
 from siltstone.metadata.store.postgres.turns import Turns
+from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import SystemClock
 assert Turns(place_of(sys.argv[1]), int(sys.argv[2]), SystemClock(), turn_ms=60_000).take()
 print("taken", flush=True)
@@ -242,3 +246,32 @@ def test_a_connection_that_delivers_nothing_is_not_heard(place, monkeypatch: pyt
     news = News(place, "channel_of_this_test", CLOCK, told.release)
     assert not told.acquire(timeout=0.3) and not news.is_heard
     news.close()
+
+
+def test_a_node_sees_at_once_what_another_has_done(place) -> None:
+    """Without notices it would take half a second on average."""
+
+    async def story() -> float:
+        services = [
+            MetadataService(
+                MetadataClient(PostgresLog(place), CLOCK, seeded_randomness(seed)),
+                ThreadedCalls("metadata", 2),
+                CLOCK,
+            )
+            for seed in range(2)
+        ]
+        for service in services:
+            await service.start()
+        one, other = services
+        while not (one._news.is_heard and other._news.is_heard):
+            await CLOCK.sleep_ms(10)
+        began = time.monotonic()
+        for number in range(10):
+            await one.execute(PutKey(f"key-{number}", b""))
+            await other.newer_than(one.image.version - 1, LONG_MS)
+        took = time.monotonic() - began
+        for service in services:
+            await service.close()
+        return took
+
+    assert asyncio.run(story()) < 2.5
