@@ -73,7 +73,7 @@ class News:
         self._thread.start()
 
     def appended(self) -> None:
-        """Other processes are told soon. Blocks for nothing."""
+        """Other processes get a notice soon. Blocks for nothing."""
         self._has_appended = True
         self._wake()
 
