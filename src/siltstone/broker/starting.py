@@ -11,7 +11,7 @@ from siltstone.broker.backlog.progress_mirror import ProgressMirror
 from siltstone.broker.backlog.verdicts import QuotaVerdicts
 from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.cluster_view import ClusterView
-from siltstone.broker.features import promise_features
+from siltstone.broker.features import promise_features, tell_program
 from siltstone.broker.group_configs import key_of_group, settings_of_group
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.settings import GroupSettings
@@ -88,6 +88,7 @@ async def start_broker(
     login there. Raises AuthorizationTooWeak, FeatureIsFinal.
     """
     await _keep_promises(settings, metadata, engine.node_id)
+    await tell_program(metadata, engine.node_id, LogClock(clock, metadata).now_ms())
     topics = Topics(metadata, settings.topic_defaults)
     creation = TopicCreation(
         metadata, topics, settings, clock, rng, node_id=engine.node_id, node_epoch=engine.node_epoch

@@ -97,6 +97,7 @@ from siltstone.metadata.decisions.keys import (
     decide_take_numbers,
 )
 from siltstone.metadata.decisions.leaders import decide_open_partition
+from siltstone.metadata.decisions.levels import decide_raise_level, refuse_early_records
 from siltstone.metadata.decisions.membership import (
     decide_claim_failover,
     decide_drain_node,
@@ -134,6 +135,7 @@ from siltstone.metadata.decisions.users import decide_alter_users, decide_end_se
 from siltstone.metadata.features import PromiseFeature
 from siltstone.metadata.flushes import AnswerFlush, AskFlush
 from siltstone.metadata.image import ImageView
+from siltstone.metadata.levels import RaiseLevel
 from siltstone.metadata.quotas import AlterQuotas
 from siltstone.metadata.refusals import CommandMalformed, Refusal
 from siltstone.metadata.sinks import BeginSinkBatch, CommitSinkBatch
@@ -219,6 +221,7 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     DeleteAcls: decide_delete_acls,
     SetAuthorization: decide_set_authorization,
     AlterQuotas: decide_alter_quotas,
+    RaiseLevel: decide_raise_level,
 }
 
 
@@ -226,6 +229,8 @@ def decide(view: ImageView, command: Command[R], now_ms: int) -> Decision[R] | R
     """Decides the command; returns the decision or the refusal. The view is not changed."""
     try:
         check_types(command)
-        return DECISIONS[type(command)](view, command, now_ms)
+        decision = DECISIONS[type(command)](view, command, now_ms)
+        refuse_early_records(view.level, decision.records)
+        return decision
     except Refusal as refusal:
         return refusal.with_traceback(None)  # a traceback would keep the whole image alive
