@@ -56,7 +56,9 @@ class Cluster:
             self.replaced += 1
             before = sending.acked_counts()
             until(
-                lambda before=before: all(n > before[each] + 10 for each, n in sending.acked_counts().items()),
+                lambda before=before: all(
+                    n > before[each] + 10 for each, n in sending.acked_counts().items()
+                ),
                 f"answers for every partition after node {node_id} was replaced",
             )
 

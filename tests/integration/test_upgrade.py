@@ -31,7 +31,9 @@ def environment() -> dict[str, str]:
 
 def called(program: tuple[str, ...], *words: str, store: Path) -> "subprocess.CompletedProcess[str]":
     command = [*program, *words, "--store", str(store)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment(), timeout=120)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment(), timeout=120
+    )
 
 
 def status(program: tuple[str, ...], store: Path) -> dict[str, object]:
@@ -47,7 +49,9 @@ def files_of(store: Path) -> dict[str, str]:
     }
 
 
-def test_op04_op06_a_later_level_waits_for_every_node_and_then_keeps_older_programs_out(tmp_path: Path) -> None:
+def test_op04_op06_a_later_level_waits_for_every_node_and_then_keeps_older_programs_out(
+    tmp_path: Path,
+) -> None:
     store = tmp_path / "store"
     ours = BrokerProcess(store, options=("--node-id", "1"), log_name="ours")
     with BrokerProcess(store, options=("--node-id", "0"), program=NEWER, environment=environment()) as newer:
@@ -56,13 +60,18 @@ def test_op04_op06_a_later_level_waits_for_every_node_and_then_keeps_older_progr
             assert early.returncode == 1 and "NodeDraining needs level 3" in early.stderr, early
             refused = called(NEWER, "upgrade", store=store)
             assert refused.returncode == 2, refused
-            assert f"node 1 runs siltstone {VERSION} and knows level 2. Install siltstone 0.2.0" in refused.stderr
+            assert (
+                f"node 1 runs siltstone {VERSION} and knows level 2. Install siltstone 0.2.0"
+                in refused.stderr
+            )
             assert [node["version"] for node in status(OURS, store)["nodes"]] == ["0.2.0", VERSION]  # type: ignore[attr-defined]
             assert called(OURS, "upgrade", store=store).returncode == 0, "level 2 is known to both"
             assert ours.stop() == 0
         until(lambda: called(NEWER, "upgrade", store=store).returncode == 0, "node 1 is fenced")
         options = ("--node-id", "1")
-        with BrokerProcess(store, options=options, program=NEWER, environment=environment(), log_name="1") as replaced:
+        with BrokerProcess(
+            store, options=options, program=NEWER, environment=environment(), log_name="1"
+        ) as replaced:
             assert called(NEWER, "nodes", "drain", "1", store=store).returncode == 0, "its level is there now"
             assert replaced.stop() == 0
         assert status(NEWER, store)["way_back"] == {  # type: ignore[comparison-overlap]

@@ -90,7 +90,8 @@ SUMMARIES: Mapping[str, str] = {
     "erase": "Remove all records of some keys from a topic, with a report of where they were.",
     "erasures": "List the erasures of a store; resume, report or forget one.",
     "sinks": "List the sinks of a store; give an unfinished batch up, or forget a sink.",
-    "status": "Show the level of a store, what each of its nodes runs, and until when one can go back to which version.",
+    "status": "Show the level of a store, what each of its nodes runs, and until when one can go back to which"
+    " version.",
     "upgrade": "Raise the level of a store, so that new formats may be written.",
     "check": "Verify a store: compare its metadata with its objects.",
     "metadata": "Move the metadata of a store to another database.",

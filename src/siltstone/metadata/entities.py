@@ -126,8 +126,8 @@ class NodeListener(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class StoreLevel(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Which formats may be in the store (``levels``). ``program`` is the version that raised it, ``raised_ms`` when, and
-    ``version`` the entry of the log that did. A store that was never raised has level 1."""
+    """Which formats may be in the store (``levels``). ``program`` is the version that raised it, ``raised_ms`` when,
+    and ``version`` the entry of the log that did. A store that was never raised has level 1."""
 
     number: int = 1
     program: str = ""

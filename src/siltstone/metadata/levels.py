@@ -1,9 +1,9 @@
 """The level of a store: which formats may be in its metadata, and so which programs may open it.
 
-A *level* is a number. Each program has a table of the levels that it knows, and for each what it brings. A store has one
-level, which ``siltstone upgrade`` raises; it never falls. Below a level nothing is written that belongs to it: so the
-programs of all nodes can be exchanged one after the other, and back again, until the level is raised. A program that
-finds a higher level than it knows stops by name, before it has decoded what it does not know, and writes nothing.
+A *level* is a number. Each program has a table of the levels that it knows, and for each what it brings. A store has
+one level, which ``siltstone upgrade`` raises; it never falls. Below a level nothing is written that belongs to it: so
+the programs of all nodes can be exchanged one after the other, and back again, until the level is raised. A program
+that finds a higher level than it knows stops by name, before it has decoded what it does not know, and writes nothing.
 
 Levels build on ``features``: a node tells its level as it tells that of a feature of Kafka's protocol, and the level is
 raised when every live node has it. They differ in who decides. Features are made final by the nodes, because clients
@@ -30,7 +30,7 @@ STORE_LEVEL = "store.level"
 FIRST_LEVEL = 1
 
 
-class Level(msgspec.Struct, frozen=True):
+class KnownLevel(msgspec.Struct, frozen=True):
     """``program`` is the first version that knows the level; ``records`` are written from this level on."""
 
     program: str
@@ -38,9 +38,11 @@ class Level(msgspec.Struct, frozen=True):
     records: frozenset[type[Record]] = frozenset()
 
 
-LEVELS: dict[int, Level] = {
-    1: Level("0.1.0", "a store that names no level"),
-    2: Level("0.1.0", "the store names its level, so a program that is too old for the next one says so by name"),
+LEVELS: dict[int, KnownLevel] = {
+    1: KnownLevel("0.1.0", "a store that names no level"),
+    2: KnownLevel(
+        "0.1.0", "the store names its level, so a program that is too old for the next one says so by name"
+    ),
 }
 """Every level that this program knows. A new record that older programs cannot decode brings a row with it."""
 
@@ -48,8 +50,8 @@ PROGRAM_PREFIX = "node-program/"
 
 
 class RaiseLevel(Command[int], frozen=True):
-    """→ the level after the command (int). ``ended`` are lives of nodes that have ended, by their last beats, though no node
-    runs that would have fenced them: they do not count as live. Refused with LevelNotKnown, LevelNeverFalls,
+    """→ the level after the command (int). ``ended`` are lives of nodes that have ended, by their last beats, though
+    no node runs that would have fenced them: they do not count as live. Refused with LevelNotKnown, LevelNeverFalls,
     NodesTooOld. Idempotent."""
 
     level: int
@@ -63,9 +65,9 @@ class LevelUnknown(InvalidRequest):
     def __init__(self, level: StoreLevel) -> None:
         raised = datetime.fromtimestamp(level.raised_ms / 1000, UTC).strftime("%Y-%m-%d")
         super().__init__(
-            f"the store has level {level.number}, to which siltstone {level.program} raised it on {raised}; this program "
-            f"is siltstone {VERSION} and knows levels up to {newest_level()}. Nothing was written: install siltstone "
-            f"{level.program} or newer"
+            f"the store has level {level.number}, to which siltstone {level.program} raised it on {raised}; "
+            f"this program is siltstone {VERSION} and knows levels up to {newest_level()}. "
+            f"Nothing was written: install siltstone {level.program} or newer"
         )
         self.level = level.number
         self.newest = newest_level()
@@ -109,11 +111,6 @@ def program_of_node(image: ImageView, life: NodeLife) -> NodeProgram | None:
         return None
     since_ms, _, version = rest.partition(":")
     return NodeProgram(version, int(since_ms), known_level(image, life))
-
-
-def level_of_record(kind: type[Record]) -> int:
-    """Returns the level from which on records of the kind are written."""
-    return next((number for number, level in LEVELS.items() if kind in level.records), FIRST_LEVEL)
 
 
 # -- applying ------------------------------------------------------------------------------------------------

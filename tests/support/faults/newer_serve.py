@@ -14,10 +14,10 @@ VERSION, LEVEL = "0.2.0", 3
 
 if __name__ == "__main__":
     version.VERSION = VERSION
-    from siltstone.metadata.levels import LEVELS, Level
+    from siltstone.metadata.levels import LEVELS, KnownLevel
     from siltstone.metadata.records import NodeDraining
 
-    LEVELS[LEVEL] = Level(VERSION, "nodes that are drained", frozenset({NodeDraining}))
+    LEVELS[LEVEL] = KnownLevel(VERSION, "nodes that are drained", frozenset({NodeDraining}))
     from siltstone.cli.program import main
 
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""The level of a store: what a node tells of its program, and what a program does with a level that it does not know."""
+"""The level of a store: what a node tells of its program, and what a program does with an unknown level."""
 
 import pytest
 
@@ -7,18 +7,16 @@ from siltstone.metadata.features import put_own_level
 from siltstone.metadata.levels import (
     LEVELS,
     STORE_LEVEL,
-    Level,
     LevelUnknown,
     NodeProgram,
     RaiseLevel,
     known_level,
-    level_of_record,
     newest_level,
     program_of_node,
     put_own_program,
     refuse_unknown_level,
 )
-from siltstone.metadata.records import LevelRaised, NodeDraining, NodeFenced
+from siltstone.metadata.records import LevelRaised
 from siltstone.model.version import VERSION
 from support.metadata.metadata_world import MetadataWorld, next_image
 
@@ -28,7 +26,9 @@ def test_op04_a_higher_level_is_refused_by_name_when_its_record_is_applied() -> 
     with pytest.raises(LevelUnknown) as refusal:
         next_image(MetadataWorld().image, [raised])
     said = str(refusal.value)
-    assert f"the store has level {newest_level() + 1}, to which siltstone 0.2.0 raised it on 2023-11-14" in said
+    assert (
+        f"the store has level {newest_level() + 1}, to which siltstone 0.2.0 raised it on 2023-11-14" in said
+    )
     assert f"this program is siltstone {VERSION} and knows levels up to {newest_level()}" in said
     assert "Nothing was written: install siltstone 0.2.0 or newer" in said
     assert (refusal.value.level, refusal.value.newest) == (newest_level() + 1, newest_level())
@@ -57,13 +57,6 @@ def test_a_node_tells_its_program_in_each_life() -> None:
     later = world.image.nodes[3].life
     assert program_of_node(world.image, later) is None, "an older program may run there now"
     assert (known_level(world.image, life), known_level(world.image, later)) == (2, 1)
-
-
-def test_a_record_is_of_the_level_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert level_of_record(NodeDraining) == 1
-    monkeypatch.setitem(LEVELS, 3, Level("0.2.0", "draining", frozenset({NodeDraining})))
-    assert newest_level() == 3
-    assert (level_of_record(NodeDraining), level_of_record(NodeFenced)) == (3, 1)
 
 
 def test_levels_have_no_gap_and_each_says_what_it_brings() -> None:

@@ -26,9 +26,9 @@ class NodeStanding(msgspec.Struct, frozen=True):
 
 
 class WayBack(msgspec.Struct, frozen=True):
-    """Which programs can take the place of those that run. ``until_level``: the level that ends it, which an operator
-    raises; None if this program knows no higher one. ``metadata_version``: the newest version of the metadata that older
-    programs can read, from a backup; None for a store that was never raised."""
+    """Which programs can take the place of the running ones. ``until_level``: the level that ends it, which an
+    operator raises; None if this program knows no higher one. ``metadata_version``: the newest version of the metadata
+    that older programs can read, from a backup; None for a store that was never raised."""
 
     level: int
     program: str
@@ -36,7 +36,7 @@ class WayBack(msgspec.Struct, frozen=True):
     metadata_version: int | None
 
 
-class Standing(msgspec.Struct, frozen=True):
+class StoreStanding(msgspec.Struct, frozen=True):
     program: str
     newest_level: int
     level: int
@@ -52,9 +52,9 @@ class Standing(msgspec.Struct, frozen=True):
         return tuple(node for node in self.nodes if node.counts and node.level < self.newest_level)
 
 
-def standing_of(image: MetadataImage, beats: Sequence[Beat], now_ms: int) -> Standing:
+def standing_of(image: MetadataImage, beats: Sequence[Beat], now_ms: int) -> StoreStanding:
     newest = newest_level()
-    return Standing(
+    return StoreStanding(
         program=VERSION,
         newest_level=newest,
         level=image.level.number,

@@ -3,7 +3,7 @@
 import click
 from rich.console import RenderableType
 
-from siltstone.cli.levels.standing import NodeStanding, Standing, WayBack, standing_of
+from siltstone.cli.levels.standing import NodeStanding, StoreStanding, WayBack, standing_of
 from siltstone.cli.nodes.command import beats_of
 from siltstone.cli.output import print_json, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
@@ -44,7 +44,7 @@ def status(choice: StoreChoice, as_json: bool) -> None:
         out.print(next_words(found), markup=False, soft_wrap=True)
 
 
-def level_words(found: Standing) -> str:
+def level_words(found: StoreStanding) -> str:
     raised = (
         ", which was never raised"
         if found.raised_ms is None
@@ -65,23 +65,25 @@ def _nodes_table(nodes: tuple[NodeStanding, ...]) -> RenderableType:
 
 
 def back_words(way: WayBack) -> list[str]:
-    """Says which versions can take the place of those that run, and what is left where that has ended."""
+    """Says to which versions one can go back, and what is left of that where it has ended."""
     until = (
-        "" if way.until_level is None else f", until siltstone upgrade raises it to {way.until_level}: no way back then"
+        ""
+        if way.until_level is None
+        else f", until siltstone upgrade raises it to {way.until_level}: no way back then"
     )
     lines = [f"The way back is open to every version that knows level {way.level}{until}."]
     if way.metadata_version is not None:
         lines.append(
-            f"Versions that do not know level {way.level} refuse this store. They can read a store that is restored from a "
-            f"backup of version {way.metadata_version} of the metadata or an earlier one, without what was written since."
+            f"Versions that do not know level {way.level} refuse this store. They can read a store that is restored "
+            f"from a backup of version {way.metadata_version} of the metadata or an earlier one, without what was "
+            "written since."
         )
     return lines
 
 
-def next_words(found: Standing) -> str:
+def next_words(found: StoreStanding) -> str:
     old = ", ".join(str(node.node_id) for node in found.too_old)
     if old:
         return f"Level {found.newest_level} waits for node {old}: install siltstone {found.program} there and restart."
-    return (
-        f"siltstone upgrade raises the level to {found.newest_level}: nothing waits. Back up first: siltstone backup TO"
-    )
+    raises = f"siltstone upgrade raises the level to {found.newest_level}: nothing waits."
+    return f"{raises} Back up first: siltstone backup TO"

@@ -19,7 +19,9 @@ class UpgradeRefused(InvalidRequest):
 
 
 @click.command()
-@click.option("--to", "level", type=click.IntRange(min=1), metavar="LEVEL", help="Raise to this level [the newest].")
+@click.option(
+    "--to", "level", type=click.IntRange(min=1), metavar="LEVEL", help="Raise to this level [the newest]."
+)
 @click.option("--dry-run", is_flag=True, help="Say what would happen; change nothing.")
 @json_option
 @store_options
@@ -65,6 +67,6 @@ def _tell(before: MetadataImage, level: int, *, dry_run: bool, as_json: bool) ->
         out.print(f"  {number}: {LEVELS[number].brings}.", markup=False, soft_wrap=True)
     out.print(
         f"Versions that do not know level {level} refuse the store from then on. "
-        f"{'Back up first: siltstone backup TO.' if dry_run else 'siltstone status shows what is left of the way back.'}",
+        + ("Back up first: siltstone backup TO." if dry_run else "siltstone status shows the way back that is left."),
         markup=False, soft_wrap=True,
     )  # fmt: skip

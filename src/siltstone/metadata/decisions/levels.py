@@ -1,32 +1,33 @@
-"""Decisions about the level of the store: when it may be raised, and which records wait for it."""
+"""The decision that raises the level of the store. Which records wait for a level: ``table``."""
 
 from collections.abc import Sequence
 
 from siltstone.metadata.decisions.fences import Decision
-from siltstone.metadata.entities import NodeMetadata, StoreLevel
+from siltstone.metadata.entities import NodeMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.levels import (
     LEVELS,
     RaiseLevel,
     known_level,
-    level_of_record,
     newest_level,
     program_of_node,
 )
-from siltstone.metadata.records import LevelRaised, Record
-from siltstone.metadata.refusals import LevelNeverFalls, LevelNotKnown, LevelTooLow, NodesTooOld
+from siltstone.metadata.records import LevelRaised
+from siltstone.metadata.refusals import LevelNeverFalls, LevelNotKnown, NodesTooOld
 
 
 def decide_raise_level(view: ImageView, command: RaiseLevel, now_ms: int) -> Decision[int]:
     standing = view.level
     if command.level > newest_level() or command.level < min(LEVELS):
         raise LevelNotKnown(
-            f"this program knows levels {min(LEVELS)} to {newest_level()}, and not {command.level}: install a newer one"
+            f"this program knows levels {min(LEVELS)} to {newest_level()}, and not {command.level}: install a newer "
+            "one"
         )
     if command.level < standing.number:
         raise LevelNeverFalls(
-            f"the store has level {standing.number}, and a level never falls: records that older programs cannot decode "
-            f"may be in it. To go back, restore a backup of version {standing.version - 1} of the metadata, or an earlier"
+            f"the store has level {standing.number}, and a level never falls: records that older programs cannot "
+            f"decode may be in it. To go back, restore a backup of version {standing.version - 1} of the metadata, or "
+            "an earlier one"
         )
     if command.level == standing.number:
         return Decision((), standing.number)
@@ -47,8 +48,8 @@ def nodes_too_old(view: ImageView, command: RaiseLevel) -> list[NodeMetadata]:
 def _said(view: ImageView, command: RaiseLevel, old: Sequence[NodeMetadata]) -> str:
     programs = "; ".join(_runs(view, node) for node in old)
     return (
-        f"the store stays at level {view.level.number}: {programs}. Install siltstone {LEVELS[command.level].program} or "
-        f"newer there, restart, and repeat this; siltstone status shows what each node runs"
+        f"the store stays at level {view.level.number}: {programs}. Install siltstone {LEVELS[command.level].program} "
+        "or newer there, restart, and repeat this; siltstone status shows what each node runs"
     )
 
 
@@ -56,15 +57,3 @@ def _runs(view: ImageView, node: NodeMetadata) -> str:
     program = program_of_node(view, node.life)
     version = "a version before levels" if program is None else f"siltstone {program.version}"
     return f"node {node.node_id} runs {version} and knows level {known_level(view, node.life)}"
-
-
-def refuse_early_records(level: StoreLevel, records: Sequence[Record]) -> None:
-    """Raises LevelTooLow if one of the records belongs to a level that the store does not have yet."""
-    if not any(brought.records for brought in LEVELS.values()):
-        return
-    for kind in {type(record) for record in records}:
-        if (needed := level_of_record(kind)) > level.number:
-            raise LevelTooLow(
-                f"the store has level {level.number}, and {kind.__name__} needs level {needed}: once every node runs a "
-                f"version that knows it, raise the level by siltstone upgrade"
-            )

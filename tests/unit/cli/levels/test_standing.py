@@ -5,7 +5,7 @@ import pytest
 from siltstone.cli.levels.standing import WayBack, ended_lives, standing_of
 from siltstone.metadata.features import TRANSACTION_VERSION, PromiseFeature, put_own_level
 from siltstone.metadata.leases.board import ENDED, Beat
-from siltstone.metadata.levels import LEVELS, STORE_LEVEL, Level, RaiseLevel, put_own_program
+from siltstone.metadata.levels import LEVELS, STORE_LEVEL, KnownLevel, RaiseLevel, put_own_program
 from siltstone.model.version import VERSION
 from support.metadata.metadata_world import MetadataWorld
 
@@ -43,7 +43,7 @@ def test_op07_the_way_back_is_open_until_the_level_is_raised(world: MetadataWorl
 def test_op07_a_level_that_this_program_brings_ends_the_way_back(
     world: MetadataWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(LEVELS, 3, Level("0.2.0", "more"))
+    monkeypatch.setitem(LEVELS, 3, KnownLevel("0.2.0", "more"))
     found = standing_of(world.image, (), 0)
     assert (found.way_back.until_level, found.newest_level) == (3, 3)
     assert [node.node_id for node in found.too_old] == [0, 1, 2]

@@ -30,7 +30,9 @@ def version_of(store: NodeSettings) -> int:
 def test_op06_a_dry_run_says_what_would_happen_and_writes_nothing(store: NodeSettings) -> None:
     before = version_of(store)
     said = called(store, "--dry-run")
-    assert said.words.startswith("The store would be raised from level 1 to level 2: 2: the store names its level")
+    assert said.words.startswith(
+        "The store would be raised from level 1 to level 2: 2: the store names its level"
+    )
     assert "Back up first" in said.words
     assert called(store, "--dry-run", "--json").json["upgrade"] == {"before": 1, "level": 2, "dry_run": True}
     assert version_of(store) == before

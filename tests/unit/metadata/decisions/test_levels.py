@@ -4,7 +4,7 @@ import pytest
 
 from siltstone.metadata.commands import DrainNode
 from siltstone.metadata.features import put_own_level
-from siltstone.metadata.levels import LEVELS, STORE_LEVEL, Level, RaiseLevel, put_own_program
+from siltstone.metadata.levels import LEVELS, STORE_LEVEL, KnownLevel, RaiseLevel, put_own_program
 from siltstone.metadata.records import NodeDraining
 from siltstone.metadata.refusals import NodesTooOld
 from support.metadata.metadata_world import MetadataWorld
@@ -32,7 +32,10 @@ def test_op06_the_level_is_raised_when_every_live_node_knows_it_and_once(world: 
         world.do(RAISE)
     assert refusal.value.node_ids == (1, 2)
     said = str(refusal.value)
-    assert "the store stays at level 1: node 1 runs siltstone 0.1.0 and knows level 1; node 2 runs a version before" in said
+    assert (
+        "the store stays at level 1: node 1 runs siltstone 0.1.0 and knows level 1; node 2 runs a version before"
+        in said
+    )
     assert "Install siltstone 0.1.0 or newer there" in said
     assert world.outcome(RAISE) == ("NODES_TOO_OLD", 0)
     tells(world, 1)
@@ -48,7 +51,9 @@ def test_op06_a_node_that_is_fenced_or_has_ended_does_not_hold_it_up(world: Meta
     assert world.outcome(RAISE) == ("NODES_TOO_OLD", 0)
     ended = world.image.nodes[2].life
     world.register(2, "started again")
-    assert world.outcome(RaiseLevel(2, "0.1.0", (ended,))) == ("NODES_TOO_OLD", 0), "that life is not the one that runs"
+    assert world.outcome(RaiseLevel(2, "0.1.0", (ended,))) == ("NODES_TOO_OLD", 0), (
+        "that life is not the one that runs"
+    )
     assert world.outcome(RaiseLevel(2, "0.1.0", (world.image.nodes[2].life,))) == ("OK", 1)
 
 
@@ -69,7 +74,7 @@ def test_op06_a_level_never_falls_and_an_unknown_one_is_refused() -> None:
 
 
 def test_op04_a_record_waits_for_its_level(world: MetadataWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(LEVELS, 3, Level("0.2.0", "draining", frozenset({NodeDraining})))
+    monkeypatch.setitem(LEVELS, 3, KnownLevel("0.2.0", "draining", frozenset({NodeDraining})))
     assert world.outcome(DrainNode(0)) == ("LEVEL_TOO_LOW", 0)
     for node_id in (0, 1, 2):
         tells(world, node_id, level=3)
