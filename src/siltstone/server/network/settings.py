@@ -35,7 +35,9 @@ def parse_overrides(text: str) -> dict[str, int]:
             )
         host = written_host((address, 0))
         if host in limits:
-            raise InvalidNetworkSetting(f"network.{OVERRIDES}: {host} is there twice; give each host one limit")
+            raise InvalidNetworkSetting(
+                f"network.{OVERRIDES}: {host} is there twice; give each host one limit"
+            )
         limits[host] = int(count)
     return limits
 

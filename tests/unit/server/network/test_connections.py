@@ -62,7 +62,9 @@ async def test_ab06_a_host_may_have_a_limit_of_its_own() -> None:
     world = NetworkWorld(max_connections_per_ip=2, max_connections_per_ip_overrides=overrides)
     for host, most in (("10.0.0.1", 3), ("10.0.0.2", 1), ("fd00::7", 2), ("10.0.0.9", 0), ("10.0.0.3", 2)):
         transports = [world.connect(host) for _ in range(4)]
-        assert [transport.is_closing for transport in transports] == [number >= most for number in range(4)], host
+        assert [transport.is_closing for transport in transports] == [
+            number >= most for number in range(4)
+        ], host
     assert world.statistics().refused == {("PLAINTEXT", CloseReason.TOO_MANY_OF_HOST): 1 + 3 + 2 + 4 + 2}
 
 

@@ -52,7 +52,9 @@ def test_ab06_limits_of_hosts_are_written_as_in_kafka() -> None:
     assert parse_overrides(" 10.0.0.1:200 , [::1]:7,fe80::2:0,") == {"10.0.0.1": 200, "::1": 7, "fe80::2": 0}
 
 
-@pytest.mark.parametrize("text", ["10.0.0.1", "10.0.0.1:", "10.0.0.1:-1", "10.0.0.1:x", "proxy.example:5", ":5", "::1"])
+@pytest.mark.parametrize(
+    "text", ["10.0.0.1", "10.0.0.1:", "10.0.0.1:-1", "10.0.0.1:x", "proxy.example:5", ":5", "::1"]
+)
 def test_a_limit_of_a_host_without_address_or_number_is_refused(text: str) -> None:
     with pytest.raises(InvalidNetworkSetting, match="is not ADDRESS:COUNT"):
         NetworkSettings(max_connections_per_ip_overrides=text)
