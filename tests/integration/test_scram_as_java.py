@@ -76,5 +76,8 @@ def test_sa10_every_message_is_javas_for_equal_nonces(record_tried: RecordTried)
             assert server.final(said.client_final) == said.server_final, case
             assert server.user == user
             login = LoginMechanism(mechanism.written)
-            assert client_messages(login, user, password, seed, said) == [said.client_first, said.client_final]
+            assert client_messages(login, user, password, seed, said) == [
+                said.client_first,
+                said.client_final,
+            ]
     record_tried("logins", LOGINS)
