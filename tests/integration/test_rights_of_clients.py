@@ -1,7 +1,10 @@
 """AC08 and AC09 as librdkafka and Java meet them: what a client does that has a right, and not the one beside it."""
 
+import time
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
+from statistics import fmean
 from typing import Any, Protocol
 
 import confluent_kafka
@@ -15,8 +18,12 @@ from siltstone.model.acls import AuthorizationMode
 from siltstone.offline.opening.store import open_store
 from siltstone.server.settings.node import load_node_settings
 from support.broker.cluster_clients import until
+from support.broker.cluster_processes import ClusterProcesses
 from support.kafka.kafka_oracles import or_skip
 from support.kafka.quiet_client import QUIET
+from support.kafka.raw_calls import metadata_request
+from support.kafka.raw_kafka import RawConnection, address_of
+from support.processes.tried import RecordTried
 
 pytestmark = [pytest.mark.clients, pytest.mark.xdist_group("tls"), pytest.mark.timeout(600)]
 
@@ -214,3 +221,39 @@ def test_ac09_a_member_of_a_group_without_a_right_to_its_topic(rights: Rights, c
     rights.become(acl(READ, TOPIC, "t"), acl(READ, GROUP, group))
     assert clients.read_in_group("t", group) == ""
     assert clients.commit("t", group) == ""
+
+
+ASKS = 1_000
+NODES = 3
+
+
+@pytest.mark.nightly(tried="questions of topics")
+def test_ac23_a_hidden_and_a_missing_topic_take_the_same_time_on_every_node(
+    tmp_path: Path, record_tried: RecordTried
+) -> None:
+    """In turns, so that a busy machine slows both; of each topic the quicker half counts."""
+    with ClusterProcesses(tmp_path / "store", NODES) as cluster:
+        admin = theirs.AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET})
+        admin.create_topics([theirs.NewTopic("hid", 3, 1)])["hid"].result(TIMEOUT_S)
+        cluster.store.metadata.execute(SetAuthorization(AuthorizationMode.ON, added=("User:root",)))
+        for node in range(NODES):
+            with RawConnection(address_of(cluster.address(node))) as connection:
+                until(lambda: answer_for(connection, "hid") == answer_for(connection, "mis"), "rights are on")
+                took: dict[str, list[float]] = {"hid": [], "mis": []}
+                for _ in range(ASKS):
+                    for name, times in took.items():
+                        begun = time.perf_counter()
+                        answer_for(connection, name)
+                        times.append(time.perf_counter() - begun)
+                assert answer_for(connection, "hid") == answer_for(connection, "mis")
+            hidden, missing = (fmean(sorted(times)[: ASKS // 2]) for times in took.values())
+            assert abs(hidden - missing) < 0.05 * max(hidden, missing), (node, hidden, missing)
+    record_tried("questions of topics", 2 * NODES * ASKS)
+
+
+def answer_for(connection: RawConnection, topic: str) -> bytes:
+    """Returns the bytes after the correlation id, without the name."""
+    connection.send(metadata_request(topic), 12)
+    frame = connection.receive_frame()
+    connection.asked.clear()
+    return frame[4:].replace(topic.encode(), b"")

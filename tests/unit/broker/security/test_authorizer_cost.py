@@ -17,7 +17,6 @@ from support.kafka.raw_calls import RawTopic, batch_of, produce_request
 from support.processes.tried import RecordTried
 from support.security.rights import allow, client_of, switch
 
-
 BINDINGS = 100_000
 BINDINGS_AT_ONCE = 1_000
 ROUNDS, PRODUCES = 400, 20
