@@ -117,8 +117,8 @@ def test_ab15_sa07_what_a_client_notices_of_each_attack(tmp_path: Path, record_t
 def test_sa07_a_thousand_strangers_that_stay_are_not_noticed(
     tmp_path: Path, record_tried: RecordTried
 ) -> None:
-    """They say nothing once they have TLS, and no disk is waited for, which would hide them. Each try compares with its own quiet seconds, and the best one counts, since
-    the machine may be busy with something else."""
+    """They say nothing once they have TLS, and no disk is waited for, which would hide it. Each try compares with
+    its own quiet seconds, and the best one counts, since the machine may be busy with something else."""
     settings = SETTINGS | {"network.authentication_ms_max": "10min", "engine.wal.sync": "never"}
     options = ("--listener", "SASL_SSL://127.0.0.1:0", "--tls-self-signed")
     ratios, logins_s = list[float](), list[float]()
