@@ -55,6 +55,9 @@ NETWORK = (
     _gauge("connections", "Open connections of clients, by listener.", "listener"),
     _counter("connections_accepted", "Connections that were accepted, also if they were closed at once."),
     _counter("connections_closed", "Connections that were closed, by reason.", "reason"),
+    _counter("peer_refusals", "Connections whose peer was not let in, by listener and reason: too many of them in all, "
+             "of its host or for the files of the process; too fast; the handshake of TLS or the login failed, also "
+             "that of another node; this node is stale.", "listener", "reason"),
     _seconds("tls_handshake", "The time of handshakes of TLS that succeeded, from the acceptance of the connection."),
     _counter("tls_handshake_failures", "Handshakes of TLS that failed, by reason; the log has a line a minute for each "
              "reason and host.", "reason"),
