@@ -94,10 +94,13 @@ class News:
             except (psycopg.Error, DeadlineOver) as trouble:
                 logger.debug("no notices of the metadata log: %s", trouble)
             self._set_heard(False)
-            again_ms = self._clock.monotonic_ms() + self._retry_interval_ms
-            while not self._is_closed and self._clock.monotonic_ms() < again_ms:
-                self._wait(None, again_ms)
+            self._rest()
         self._woken.close()
+
+    def _rest(self) -> None:
+        again_ms = self._clock.monotonic_ms() + self._retry_interval_ms
+        while not self._is_closed and self._clock.monotonic_ms() < again_ms:
+            self._wait(None, again_ms)
 
     def _connected(self) -> TimedConnection:
         parameters = {"connect_timeout": CONNECT_TIMEOUT_SECONDS_MAX, **parameters_of(self._place)}
@@ -105,11 +108,11 @@ class News:
         connection.clock, connection.deadline_ms = self._clock, self._clock.monotonic_ms() + ANSWER_MS_MAX
         self._own_pid = connection.info.backend_pid
         connection.add_notify_handler(self._take)
-        connection.execute(self._listen)
         return connection
 
     def _follow(self, connection: TimedConnection) -> None:
         """Returns when the process closes, or the connection does not receive its own notices."""
+        connection.execute(self._listen)
         asked_ms: float | None = None
         next_check_ms = next_notice_ms = 0.0
         while not self._is_closed:
