@@ -21,6 +21,7 @@ from siltstone.metadata.commands import (
     TrimStream,
 )
 from siltstone.metadata.entities import StreamMetadata, StreamState
+from siltstone.metadata.flushes import put_empty_log
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import OffsetNotMatched, StreamFenced, StreamNotExist
 from siltstone.metadata.service import ServiceClosed
@@ -397,6 +398,8 @@ class StreamEngine:
         await self.flush()
         await self.close_streams(list(self._streams.values()))
         await self._close_carried()
+        if await self._wal.empty():
+            await self._say_log_is_empty()
         self.is_clean = True
         await self._note_metadata()
 
@@ -404,6 +407,12 @@ class StreamEngine:
         """Records in the log's folder and in the buckets the newest metadata that this node has read."""
         await note_metadata(self._wal, self._metadata.image.position)
         await self._marks.mark()
+
+    async def _say_log_is_empty(self) -> None:
+        try:
+            await self._metadata.execute(put_empty_log(self.node_id, self.node_epoch))
+        except SiltstoneError as trouble:  # then an erasure of keys asks for a start of this node
+            log.warning("node %d: the metadata does not say that its log is empty: %s", self.node_id, trouble)
 
     async def _close_carried(self) -> None:
         """Closes the streams of the earlier start that were not opened since. All their records are committed now."""

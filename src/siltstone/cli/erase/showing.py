@@ -94,9 +94,10 @@ def print_report(report: ErasureReport) -> None:
 
 
 def _state(report: ErasureReport) -> str:
-    if report.state == "verified":
-        return f"verified; {counted(report.in_buckets, 'replaced object')} not deleted from the buckets yet"
-    return report.state
+    if report.state != "verified":
+        return report.state
+    left = f"verified; {counted(report.in_buckets, 'replaced object')} not deleted from the buckets yet"
+    return f"{left}, and {counted(report.leftovers, 'object')} out of use" if report.leftovers else left
 
 
 def _verified(report: ErasureReport) -> str:
