@@ -68,12 +68,12 @@ def static_member(scenario: Scenario) -> None:
 def group_restart(scenario: Scenario) -> None:
     topic = scenario.filled(100)
     with member(scenario, topic, "-c", "50") as reader:
-        until("its end", lambda: reader.process.poll() is not None)
+        reader.wait()
         same("before", values_of(reader.records), values(0, range(50)))
     scenario.ask("kill")
     scenario.ask("start")
     with member(scenario, topic, "-c", "50") as reader:
-        until("its end", lambda: reader.process.poll() is not None)
+        reader.wait()
         same("after", values_of(reader.records), values(0, range(50, 100)))
 
 

@@ -96,9 +96,12 @@ class Running:
         self.process = process
         self._output = bytearray()
         self._said = bytearray()
-        for stream, target in ((process.stdout, self._output), (process.stderr, self._said)):
-            assert stream is not None
-            threading.Thread(target=_gather, args=(stream, target), daemon=True).start()
+        self._gathering = [
+            threading.Thread(target=_gather, args=gathered, daemon=True)
+            for gathered in ((process.stdout, self._output), (process.stderr, self._said))
+        ]
+        for each in self._gathering:
+            each.start()
 
     @property
     def records(self) -> list[Printed]:
@@ -130,7 +133,14 @@ class Running:
     def end(self) -> None:
         """Stops kcat as by Ctrl-C: it commits and leaves its group."""
         self.process.send_signal(signal.SIGINT)
-        self.process.wait(SECONDS_MAX)
+        self.wait()
+
+    def wait(self) -> int:
+        """Waits for the end of kcat and of its output, and returns its exit status."""
+        status = self.process.wait(SECONDS_MAX)
+        for each in self._gathering:
+            each.join(SECONDS_MAX)
+        return status
 
     def close_input(self) -> None:
         assert self.process.stdin is not None
@@ -139,7 +149,7 @@ class Running:
     def finish(self) -> None:
         """Closes the input of kcat."""
         self.close_input()
-        if self.process.wait(SECONDS_MAX):
+        if self.wait():
             raise KcatFailed(self._said.decode(errors="replace"))
 
 
