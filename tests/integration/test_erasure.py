@@ -23,6 +23,7 @@ from support.broker.erased_store import (
 )
 from support.processes.cli import run
 
+
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
     with Broker(tmp_path / "store", settings=FAST) as made:

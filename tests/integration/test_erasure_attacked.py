@@ -20,7 +20,17 @@ from siltstone.metadata.commands import FinishJob, PrepareObjects, PutKey, Start
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import object_key
 from siltstone.server.embedded import Broker
-from support.broker.erased_store import FAST, KEY, OTHER, VALUE, assert_gone, consumed, holders, produce, store_of
+from support.broker.erased_store import (
+    FAST,
+    KEY,
+    OTHER,
+    VALUE,
+    assert_gone,
+    consumed,
+    holders,
+    produce,
+    store_of,
+)
 from support.maintenance.compacted_store import maintained, split_and_compact
 from support.metadata.postgres_server import PostgresServer
 from support.processes.cli import run
@@ -48,9 +58,7 @@ def filled(broker: Broker, topic: str = "orders", **config: str) -> None:
 
 
 def erased(tmp_path: Path, topic: str = "orders", **settings: str) -> Any:
-    done = run(
-        "erase", topic, "--key", KEY, "--yes", "--wait", "--json", *store_of(tmp_path, **settings)
-    )
+    done = run("erase", topic, "--key", KEY, "--yes", "--wait", "--json", *store_of(tmp_path, **settings))
     assert done.status == 0, done
     assert done.json["state"] == "complete"
     return done.json
@@ -123,7 +131,9 @@ def test_er9_killed_at_every_step(is_after: bool, broker: Broker, tmp_path: Path
         if not is_killed:
             assert done.status == 0, done
             break
-        left = [each for each in run("erasures", "--json", *store[:2]).json["erasures"] if each["topic"] == topic]
+        left = [
+            each for each in run("erasures", "--json", *store[:2]).json["erasures"] if each["topic"] == topic
+        ]
         if not left:
             assert run("erase", topic, "--key", KEY, "--yes", *store).status == 0
         for each in left:
@@ -221,10 +231,10 @@ def test_er12_a_compacted_topic_with_tombstones(broker: Broker, tmp_path: Path) 
     assert producer.flush(60) == 0
     broker.flush()
     split_and_compact(tmp_path / "store")
-    before = siltstone.scan("orders", store=tmp_path / "store").to_arrow().num_rows
+    before = siltstone.scan("orders", store=tmp_path / "store", lease="0").to_arrow().num_rows
     erased(tmp_path)
     assert holders(tmp_path, KEY, *VALUES) == []
-    assert siltstone.scan("orders", store=tmp_path / "store").to_arrow().num_rows == before - 1
+    assert siltstone.scan("orders", store=tmp_path / "store", lease="0").to_arrow().num_rows == before - 1
     split_and_compact(tmp_path / "store", hours_ahead=48)
     assert run("check", "--store", tmp_path / "store").status == 0
 
@@ -254,7 +264,7 @@ def test_er13_metadata_in_postgresql(tmp_path: Path, postgres_server: PostgresSe
     url = postgres_server.url(postgres_server.new_schema())
     with Broker(tmp_path / "store", settings={**FAST, "metadata": url}) as broker:
         filled(broker)
-        erased(tmp_path, **{"metadata": url})
+        erased(tmp_path, metadata=url)
         assert holders(tmp_path, KEY, *VALUES) == []
         consumed(broker, "orders", 6 * 19)
 

@@ -15,8 +15,8 @@ from siltstone.carrying.pipeline.driver import Driver
 from siltstone.carrying.pipeline.kind import NO_JOB, Attempt, Scope, StartRunner, topics_named
 from siltstone.carrying.pipeline.running import RunReport
 from siltstone.carrying.pipeline.watch import Watch
-from siltstone.maintenance.erasure.flushing import drop_kept
 from siltstone.maintenance.erasure.kind import ERASURE, ErasureKind, ErasureLook
+from siltstone.maintenance.erasure.noting import drop_kept
 from siltstone.maintenance.erasure.planning import streams_of
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction

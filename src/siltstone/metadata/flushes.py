@@ -53,8 +53,8 @@ def put_empty_log(node_id: int, node_epoch: int) -> PutKey:
 
 
 def may_log_hold_records(view: ImageView, node: NodeMetadata) -> bool:
-    """Returns False for a node that never opened a stream, or was stopped cleanly; and for one whose log was replayed, and
-    so emptied, by another node, or was given up by a person."""
+    """Returns False for a node that never opened a stream, or was stopped cleanly; and for one whose log was replayed,
+    and so emptied, by another node, or was given up by a person."""
     said = view.keys.get(f"{EMPTY_LOG_PREFIX}{node.node_id}")
     is_empty = not node.log_epoch or said == str(node.node_epoch).encode()
     return not is_empty and node.state is not NodeState.FAILED_OVER

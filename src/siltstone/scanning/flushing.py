@@ -63,7 +63,9 @@ def flush_nodes(source: MaintenanceContext, check: Callable[[], None]) -> None:
             try:
                 numbers[node_id] = source.metadata.execute(AskFlush(node_id))
             except Refusal as refusal:
-                raise NodeNotFlushed(node_id, node.wal_location, f"it cannot be asked: {refusal}") from refusal
+                raise NodeNotFlushed(
+                    node_id, node.wal_location, f"it cannot be asked: {refusal}"
+                ) from refusal
     limit_ms = source.clock.monotonic_ms() + FLUSH_MS_MAX
     while True:
         check()
@@ -80,9 +82,7 @@ def flush_nodes(source: MaintenanceContext, check: Callable[[], None]) -> None:
 def _has_answered(image: MetadataImage, node_id: int, number: int) -> bool:
     node = image.nodes.get(node_id)
     return (
-        node is None
-        or flushes_of(image, node_id).answered >= number
-        or not may_log_hold_records(image, node)
+        node is None or flushes_of(image, node_id).answered >= number or not may_log_hold_records(image, node)
     )
 
 

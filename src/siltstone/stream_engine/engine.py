@@ -21,7 +21,6 @@ from siltstone.metadata.commands import (
     TrimStream,
 )
 from siltstone.metadata.entities import StreamMetadata, StreamState
-from siltstone.metadata.flushes import put_empty_log
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import OffsetNotMatched, StreamFenced, StreamNotExist
 from siltstone.metadata.service import ServiceClosed
@@ -49,7 +48,7 @@ from siltstone.stream_engine.tail.cache_block import CacheBlock
 from siltstone.stream_engine.tail.tail_cache import TailCache
 from siltstone.stream_engine.upload.pipeline import UploadPipeline
 from siltstone.stream_engine.version_marks import VersionMarks
-from siltstone.stream_engine.wal.ownership import note_metadata
+from siltstone.stream_engine.wal.ownership import leave_empty, note_metadata
 
 log = logging.getLogger(__name__)
 
@@ -398,8 +397,7 @@ class StreamEngine:
         await self.flush()
         await self.close_streams(list(self._streams.values()))
         await self._close_carried()
-        if await self._wal.empty():
-            await self._say_log_is_empty()
+        await leave_empty(self._wal, self._metadata, self.node_id, self.node_epoch)
         self.is_clean = True
         await self._note_metadata()
 
@@ -407,12 +405,6 @@ class StreamEngine:
         """Records in the log's folder and in the buckets the newest metadata that this node has read."""
         await note_metadata(self._wal, self._metadata.image.position)
         await self._marks.mark()
-
-    async def _say_log_is_empty(self) -> None:
-        try:
-            await self._metadata.execute(put_empty_log(self.node_id, self.node_epoch))
-        except SiltstoneError as trouble:  # then an erasure of keys asks for a start of this node
-            log.warning("node %d: the metadata does not say that its log is empty: %s", self.node_id, trouble)
 
     async def _close_carried(self) -> None:
         """Closes the streams of the earlier start that were not opened since. All their records are committed now."""
@@ -472,10 +464,8 @@ class StreamEngine:
         reason = f"uploads to {outage.place} fail: {outage.cause}. {outage.remedy}"
         if self.has_waiting_appends:
             return Readiness.FULL, f"appends wait for room, because {reason}"
-        return (
-            Readiness.FILLING,
-            f"appends will wait as soon as the log or the tail cache is full, because {reason}",
-        )
+        full = "appends will wait as soon as the log or the tail cache is full"
+        return Readiness.FILLING, f"{full}, because {reason}"
 
     def abandon(self, reason: str) -> None:
         """Stops the engine as a failure does: closing it commits nothing, and what is acknowledged and not committed

@@ -20,8 +20,7 @@ from siltstone.carrying.pipeline.watch import Watch
 from siltstone.foundation.portions import portions
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.erasure.carrying_out import ErasedSource, input_of, rewritings
-from siltstone.maintenance.erasure.flushing import drop_kept
-from siltstone.maintenance.erasure.noting import erasure_ids_of, note_holders, observe
+from siltstone.maintenance.erasure.noting import drop_kept, erasure_ids_of, note_holders, observe
 from siltstone.maintenance.erasure.planning import StreamToErase, planned_unit, streams_to_erase
 from siltstone.maintenance.erasure.task import run_erasure
 from siltstone.maintenance.erasure.task_input import CODEC

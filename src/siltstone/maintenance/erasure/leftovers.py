@@ -1,9 +1,9 @@
 """Counts the objects in the buckets that are not in use and may hold records of erased keys.
 
-Compaction may have replaced objects before the erasure looked; these are deleted after the grace period. A driver may have
-put objects that it never committed; these stay until their time limit, a day for some kinds. The latter are looked at,
-since most hold no record of the keys: the outputs of an erasure that was killed, or other topics' data. What sinks have
-staged is not looked at, and counts.
+Compaction may have replaced objects before the erasure looked; these are deleted after the grace period. A driver may
+have put objects that it never committed; these stay until their time limit, a day for some kinds. The latter are looked
+at, since most hold no record of the keys: the outputs of an erasure that was killed, or other topics' data. What sinks
+have staged is not looked at, and counts.
 """
 
 import logging

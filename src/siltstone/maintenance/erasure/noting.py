@@ -6,9 +6,13 @@ forgotten an object proves nothing about a bucket.
 
 Objects that are not in use may hold records of the keys, too (``leftovers``). An erasure is cleared when none is left
 that is older than its verification.
+
+Nodes drop what they keep of uploaded records, batches in memory and files of their logs, with a flush while an erasure
+is pending. That all have done it is noted, too, and nothing is verified before: the command that asked for it may have
+been killed in between, or a node may have died.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -22,9 +26,12 @@ from siltstone.offline.erasures import (
     ErasedObject,
     erased_objects,
     erasure_of,
+    erasures_of,
     put_erased_object,
     put_erasure,
 )
+from siltstone.scanning.failures import NodeNotFlushed
+from siltstone.scanning.flushing import flush_nodes
 
 
 def note_holders(context: MaintenanceContext, stream: StreamToErase, holders: Sequence[ErasedSource]) -> None:
@@ -81,3 +88,28 @@ def _clear(context: MaintenanceContext, image: MetadataImage, erasure_id: str) -
     seen = msgspec.structs.replace(erasure, leftovers=leftovers, cleared_ms=cleared_ms)
     if seen != erasure:
         context.metadata.execute(put_erasure(image, seen))
+
+
+def drop_kept(
+    context: MaintenanceContext, erasure_ids: Iterable[str], check: Callable[[], None]
+) -> dict[str, str]:
+    """Flushes all nodes for those of the erasures that are not marked with it, and marks them. Returns the ids of the
+    erasures of whose keys a node may still keep records, each with the reason. Raises what the metadata and ``check``
+    raise."""
+    wanted = frozenset(erasure_ids)
+    image = context.metadata.refresh()
+    unflushed = {
+        each.erasure_id for each in erasures_of(image) if each.erasure_id in wanted and not each.flushed_ms
+    }
+    if not unflushed:
+        return {}
+    try:
+        flush_nodes(context, check)
+    except NodeNotFlushed as trouble:
+        return dict.fromkeys(unflushed, str(trouble))
+    image = context.metadata.refresh()
+    for erasure in erasures_of(image):
+        if erasure.erasure_id in unflushed:
+            flushed = msgspec.structs.replace(erasure, flushed_ms=context.now_ms())
+            context.metadata.execute(put_erasure(image, flushed))
+    return {}
