@@ -42,7 +42,7 @@ ONE = Erasure(
     requested_ms=1_000,
 )
 VERIFIED = replace(ONE, verification=ErasureVerification(2_000, 3, 50, 4096))
-GOLDEN = (
+GOLDEN_OLD = (
     "9a"  # an array of ten
     "01"  # version
     "ac303066663030666630306666"  # id
@@ -51,6 +51,7 @@ GOLDEN = (
     + "9192" + "c410" + "68" * 16 + "c420" + "64" * 32  # keys
     + "920700" + "cd03e8"  # bounds, requested
 )  # fmt: skip
+GOLDEN, MORE = "9d" + GOLDEN_OLD[2:], "000000"  # three more: flushed, cleared, leftovers
 
 
 def image_of(*commands: PutKey, partitions: int = 2) -> Any:
@@ -64,9 +65,14 @@ def keys_put(*erasures: Erasure) -> list[PutKey]:
 
 
 def test_the_bytes_of_an_erasure() -> None:
-    assert encode_erasure(ONE).hex() == GOLDEN + "c0"
-    assert encode_erasure(VERIFIED).hex() == GOLDEN + "94cd07d00332cd1000"
+    assert encode_erasure(ONE).hex() == GOLDEN + "c0" + MORE
+    assert encode_erasure(VERIFIED).hex() == GOLDEN + "95cd07d00332cd100000" + MORE
     assert [decode_erasure(encode_erasure(each)) for each in (ONE, VERIFIED)] == [ONE, VERIFIED]
+
+
+def test_the_bytes_of_the_first_release_are_read() -> None:
+    old = [GOLDEN_OLD + "c0", GOLDEN_OLD + "94cd07d00332cd1000"]
+    assert [decode_erasure(bytes.fromhex(each)) for each in old] == [ONE, VERIFIED]
 
 
 def test_damage_and_newer_versions_are_named() -> None:
