@@ -1,7 +1,7 @@
 """``run_row_erasure`` is the task that looks for rows of erased keys in one file of a table, and writes the file again
 without them. A file without such rows is left as it is.
 
-The look reads all rows that are in the file, also those that other programs have deleted (rule 16): they are gone from
+The look reads all rows that are in the file, also rows that other programs have deleted (rule 16): they are gone from
 the table, and not from the file. The new file has the rows that are left in the table.
 
 The bytes that it writes follow from its input alone, as in ``task``.

@@ -42,7 +42,7 @@ LOOKS_MAX = 20
 """Looks of one run. The second finds nothing, unless another program adds rows of the keys meanwhile."""
 
 OTHER_FILES_MAX = 1_000
-"""So many files of other programs are noted, to be deleted. If more are replaced, the rest is left to these programs."""
+"""So many files of other programs are noted, to be deleted; if more are replaced, the rest is left to the programs."""
 
 log = logging.getLogger(__name__)
 

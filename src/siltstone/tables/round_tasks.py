@@ -160,7 +160,7 @@ class RoundTasks:
         erasures: dict[int, tuple[StreamErasure, ...]],
         outer: str,
     ) -> dict[TableFile, RowErasureResult]:
-        """Runs a task for each of the files. Returns the results of those that hold rows of erased keys."""
+        """Runs a task for each of the files. Returns the results of the files with rows of erased keys."""
         token = self.token([repr(files).encode()])
         given = [
             erasing_rows.CODEC.encode_input(

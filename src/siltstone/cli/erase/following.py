@@ -6,7 +6,7 @@ from contextlib import closing
 from siltstone.carrying.pipeline.driver import Driver
 from siltstone.carrying.pipeline.kind import Budget, Kind, Scope, StartRunner
 from siltstone.carrying.pipeline.running import RunReport
-from siltstone.cli.erase.showing import state_words
+from siltstone.cli.erase.showing import state_words, table_words
 from siltstone.cli.failures import INTERRUPTED, Failure
 from siltstone.cli.interruption import cancelled_by_signals
 from siltstone.cli.maintain.progress import Progress
@@ -104,6 +104,9 @@ def _wait(store: Store, erasure_id: str, drivers: _Drivers) -> None:
                 raise Failure
         drivers.end_if_cancelled(erasure_id)
         report = newest_report(store, erasure_id)
+        if report.table is not None and report.table.held_by:
+            remarks().print(f"table {table_words(report)}", markup=False, soft_wrap=True)
+            raise Failure
         if report.state != COMPLETE:
             if not is_said:
                 remarks().print(f"{state_words(report)}: {WAITS_FOR}", markup=False, soft_wrap=True)

@@ -85,7 +85,7 @@ def print_report(report: ErasureReport) -> None:
             keys=f"{counted(len(report.keys), 'key')}, named by HMAC-SHA-256",
             state=state_words(report),
             verified=_verified(report),
-            table=_table(report),
+            table=table_words(report),
         )
     )
     if report.state == "verified":
@@ -101,7 +101,7 @@ def state_words(report: ErasureReport) -> str:
     return f"{left}, and {counted(report.leftovers, 'object')} out of use" if report.leftovers else left
 
 
-def _table(report: ErasureReport) -> str | None:
+def table_words(report: ErasureReport) -> str | None:
     of = report.table
     if of is None:
         return None
