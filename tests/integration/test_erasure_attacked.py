@@ -6,7 +6,6 @@ nothing.
 """
 
 import itertools
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from confluent_kafka import Producer
 
 import siltstone
-from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import FinishJob, PrepareObjects, PutKey, StartJob
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import object_key
@@ -25,6 +23,8 @@ from support.broker.erased_store import (
     KEY,
     OTHER,
     VALUE,
+    Killed,
+    Steps,
     assert_gone,
     consumed,
     holders,
@@ -37,10 +37,6 @@ from support.processes.cli import run
 
 VALUES = tuple(VALUE.format(key=KEY, number=number) for number in range(9))
 STEPS_MAX = 100
-
-
-class Killed(BaseException):
-    """No handler of errors sees it: as if the process ended there."""
 
 
 @pytest.fixture
@@ -87,30 +83,6 @@ def test_er8_the_log_of_a_node_that_led_the_partition_before(tmp_path: Path) -> 
         assert any(f"node-{leader}" in name for name in holders(tmp_path, KEY))
         erased(tmp_path)
         assert_gone(tmp_path, KEY, *VALUES)
-
-
-class Steps:
-    """Ends a command of this thread at its n-th change of the metadata, before or after that is in the log: every later
-    one fails, too. Only its jobs end, whose leases would otherwise make the next command wait."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, last: int, *, is_after: bool) -> None:
-        self.taken = 0
-        execute, thread = MetadataClient.execute, threading.get_ident()
-
-        def stepped(client: MetadataClient, command: Any) -> Any:
-            if threading.get_ident() != thread or isinstance(command, FinishJob):
-                return execute(client, command)
-            self.taken += 1
-            if self.taken > last or (self.taken == last and not is_after):
-                raise Killed
-            answer = execute(client, command)
-            if self.taken == last:
-                if isinstance(command, StartJob):
-                    execute(client, FinishJob(answer, False))
-                raise Killed
-            return answer
-
-        monkeypatch.setattr(MetadataClient, "execute", stepped)
 
 
 @pytest.mark.parametrize("is_after", [False, True], ids=["before the step", "after the step"])

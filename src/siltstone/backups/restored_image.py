@@ -25,7 +25,7 @@ from siltstone.offline.erasures import ERASURE_PREFIX, Erasure, applied_again, e
 
 KEYS_OF_PLACES = (
     "store/", "kafka/cluster-id", "node-address/", "node-listener", "flush/", "unreachable-from/", "lost-log/",
-    "audit-note/", "copies-listed/", "erased-object/", "empty-log/",
+    "audit-note/", "copies-listed/", "erased-object/", "erased-rows/", "empty-log/",
 )  # fmt: skip
 """The beginnings of keys that say where the original is, or who its nodes are."""
 

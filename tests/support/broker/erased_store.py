@@ -2,10 +2,16 @@
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+import pytest
 from confluent_kafka import Consumer, Producer
 
+from siltstone.metadata.client import MetadataClient
+from siltstone.metadata.commands import FinishJob, StartJob
 from siltstone.server.embedded import Broker
 
 KEY, OTHER = "user-00007-of-the-test", "user-00008-of-the-test"
@@ -68,3 +74,44 @@ def assert_gone(tmp_path: Path, *texts: str) -> None:
     while found := holders(tmp_path, *texts):
         assert time.monotonic() < until, found
         threading.Event().wait(0.5)
+
+
+class Killed(BaseException):
+    """No handler of errors sees it: as if the process ended there."""
+
+
+class Steps:
+    """Ends a command of this thread at its n-th change of the metadata, before or after that is in the log: every later
+    one fails, too. Only its jobs end, whose leases would otherwise make the next command wait."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, last: int, *, is_after: bool) -> None:
+        self._patched = monkeypatch
+        self.taken, self._last, self._is_after = 0, last, is_after
+        execute, thread = MetadataClient.execute, threading.get_ident()
+
+        def stepped(client: MetadataClient, command: Any) -> Any:
+            if threading.get_ident() != thread or isinstance(command, FinishJob):
+                return execute(client, command)
+            try:
+                return self.step(lambda: execute(client, command))
+            except Killed as killed:
+                if isinstance(command, StartJob) and killed.args:
+                    execute(client, FinishJob(killed.args[0], False))
+                raise
+
+        monkeypatch.setattr(MetadataClient, "execute", stepped)
+
+    def count(self, module: ModuleType, name: str) -> None:
+        """Makes each call of a function a step, too."""
+        real = getattr(module, name)
+        self._patched.setattr(module, name, lambda *given: self.step(lambda: real(*given)))
+
+    def step(self, work: Callable[[], Any]) -> Any:
+        """Does the work as a step of the command."""
+        self.taken += 1
+        if self.taken > self._last or (self.taken == self._last and not self._is_after):
+            raise Killed
+        answer = work()
+        if self.taken == self._last:
+            raise Killed(answer)
+        return answer

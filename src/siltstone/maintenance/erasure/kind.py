@@ -30,6 +30,7 @@ from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.erasures import ErasureVerification, erasures_of, put_erasure
 from siltstone.offline.settings import KeyCompactionSettings
 from siltstone.offline.tasks.runner import RunFailed
+from siltstone.tables.planning import exports
 
 ERASURE = "erasure"
 
@@ -169,7 +170,10 @@ class ErasureKind:
                     sum(look.bytes_read for look in mine),
                     image.next_object_id,
                 )
-                ended = msgspec.structs.replace(erasure, verification=verification)
+                has_table = not erasure.leaves_tables and (
+                    erasure.has_table or erasure.topic in exports(image)
+                )
+                ended = msgspec.structs.replace(erasure, verification=verification, has_table=has_table)
                 context.metadata.execute(put_erasure(image, ended))
 
 
