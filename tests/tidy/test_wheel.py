@@ -46,6 +46,11 @@ ASKS_FOR = [
         "siltstone serve --store another --metadata postgresql://u@127.0.0.1/d --listener 127.0.0.1:0",
         "siltstone[postgres]",
     ),
+    (
+        "siltstone serve --store pushes --set admin.otlp_endpoint=http://127.0.0.1:1/v1/metrics "
+        "--listener 127.0.0.1:0",
+        "siltstone[otlp]",
+    ),
     ("siltstone demo", "siltstone[demo]"),
 ]
 
@@ -92,11 +97,16 @@ def test_ab14_two_builds_have_the_same_bytes_and_the_bill_is_that_of_the_constra
 
 
 def python_of(version: str) -> str:
-    found = sys.executable if sys.version_info[:2] == tuple(map(int, version.split("."))) else None
-    found = found or shutil.which(f"python{version}")
-    if found is None:
-        pytest.skip(f"this machine has no Python {version}")
-    return found
+    """The first that runs: of this environment, of the path, of pyenv."""
+    here = [sys.executable] if sys.version_info[:2] == tuple(map(int, version.split("."))) else []
+    of_pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
+    for candidate in (*here, shutil.which(f"python{version}"), *of_pyenv):
+        if (
+            candidate
+            and subprocess.run([candidate, "--version"], capture_output=True, check=False).returncode == 0
+        ):
+            return str(candidate)
+    pytest.skip(f"this machine has no Python {version}")
 
 
 def made_environment(folder: Path, version: str = "3.11") -> Path:
