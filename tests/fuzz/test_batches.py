@@ -4,14 +4,18 @@ was taken can be read again, by offset and by time; and others are served meanwh
 ``FUZZ_SEED=7 pytest tests/fuzz/test_batches.py`` sends those of another seed.
 """
 
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.records.compression import compress
 from support.kafka.batch_mutations import bomb, mutated_batch, random_batch
-from support.kafka.fuzzing import Siege
+from support.kafka.fuzzing import MEBIBYTE, Siege
+from support.kafka.kafka_batches import with_body
 from support.kafka.raw_calls import (
     RawTopic,
     batches_in,
@@ -19,6 +23,7 @@ from support.kafka.raw_calls import (
     fetch,
     list_offset,
     produce,
+    produce_request,
     records_in,
 )
 from support.kafka.raw_kafka import RawConnection
@@ -129,6 +134,57 @@ def send_bombs(folder: Path, seed: int) -> None:
             siege.note = f"reading {kind}"
             assert_readable(connection, topic, is_valid=kind in ("full", "lz4"))
         siege.assert_unharmed()
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_ab04_a_hundred_bombs_at_once(tmp_path: Path, record_tried: RecordTried) -> None:
+    """Of gzip, LZ4 and Zstandard each is more than a batch may be; Snappy makes less of a MiB than is allowed."""
+    with Siege(tmp_path, settings=WAITING_ROOM) as siege, ExitStack() as opened:
+        siege.note = "a hundred bombs"
+        topic = create_topic(opened.enter_context(siege.connect(timeout_s=60)), "full", 1, KINDS["full"])
+        connections = [opened.enter_context(siege.connect(timeout_s=300)) for _ in range(100)]
+        made = [largest_bomb(codec) for codec in PIECES]
+        for number, connection in enumerate(connections):
+            connection.send(produce_request(topic, {0: made[number % len(made)]}), 9)
+        for number, connection in enumerate(connections):
+            (row,) = connection.receive().topics[0].partitions
+            is_small = number % len(made) == 3
+            assert row.error_code == (ErrorCode.NONE if is_small else ErrorCode.MESSAGE_TOO_LARGE), row
+        siege.assert_unharmed()
+    record_tried("bombs", len(connections))
+    record_tried("milliseconds of the longest stall", round(siege.worst_stall_s * 1_000))
+    record_tried("MiB resident at most", siege.most_resident_bytes // MEBIBYTE)
+
+
+WAITING_ROOM = {"network.queued_max_request_bytes": str(128 * MEBIBYTE)}
+"""Room for all of them, as in a broker with default settings: beyond this no connection is read, that of no witness
+either."""
+
+PIECES = {
+    Codec.GZIP: (16 * MEBIBYTE, 32),
+    Codec.LZ4: (200 * MEBIBYTE, 1),  # of several frames only the first one counts, as in Kafka
+    Codec.ZSTD: (16 * MEBIBYTE, 64),
+    Codec.SNAPPY: (16 * MEBIBYTE, 1),
+}
+"""What a batch of less than a MiB decompresses to: bytes, and how often."""
+
+
+def largest_bomb(codec: Codec) -> bytes:
+    """One record, whose value is zeros."""
+    piece_bytes, times = PIECES[codec]
+    record_bytes = times * piece_bytes - 5
+    head = zigzag(record_bytes) + bytes((0, 0, 0, 1)) + zigzag(record_bytes - 10)
+    first = bytes(compress(codec, head + bytes(piece_bytes - len(head))))
+    others = bytes(compress(codec, bytes(piece_bytes))) * (times - 1) if times > 1 else b""
+    fields = {"attributes": int(codec), "record_count": 1, "last_offset_delta": 0}
+    return bytes(with_body(random_batch(Random(1)), first + others, **fields))
+
+
+def zigzag(number: int) -> bytes:
+    """Five bytes, whatever the number."""
+    number <<= 1
+    return bytes(number >> 7 * place & 127 | 128 * (place < 4) for place in range(5))
 
 
 @pytest.mark.nightly

@@ -8,6 +8,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 import siltstone
+from siltstone.carrying.pipeline.kind import Outcome
+from siltstone.carrying.pipeline.set_aside import set_aside
+from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -15,12 +18,14 @@ from siltstone.kafka_protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.records.compression import compress
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.sweep.sweeping import sweep
+from siltstone.model.limits import DECOMPRESSED_BATCH_BYTES_MAX
 from siltstone.model.objects import ObjectKind
 from support.broker.keyed_broker import SETTINGS, Keyed, table_of
-from support.kafka.kafka_batches import with_offset_deltas
+from support.kafka.kafka_batches import with_body, with_offset_deltas
 from support.kafka.raw_calls import RawTopic, create_topic, produce, produce_well, read_all
 from support.kafka.raw_kafka import RawConnection, address_of
 from support.maintenance.compacted_store import compact_keys, maintained, roll, split
@@ -207,3 +212,40 @@ def make_compacted(connection: RawConnection, topic: RawTopic) -> None:
     resource = AlterConfigsResource(resource_type=2, resource_name=topic.name, configs=[config])
     (row,) = connection.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
     assert row.error_code == 0
+
+
+def test_ab04_a_bomb_is_named_and_set_aside_and_other_topics_are_compacted(tmp_path: Path) -> None:
+    """A topic that was not compacted took it, since nobody looked at its records."""
+    zeros = bytes(compress(Codec.ZSTD, bytes(DECOMPRESSED_BATCH_BYTES_MAX + 1)))
+    plain = build_batch(
+        [Record(timestamp_ms=1_700_000_000_000, key=b"k", value=b"v")], compression=Codec.ZSTD
+    )
+    with (
+        siltstone.Broker(tmp_path, settings=SETTINGS) as broker,
+        RawConnection(address_of(broker.bootstrap_servers)) as connection,
+    ):
+        topic, keyed = create_topic(connection, "bombed"), Keyed(connection, "good")
+        assert produce_well(connection, topic, bytes(with_body(plain, zeros))) == [0]
+        make_compacted(connection, topic)
+        newer = [Record(timestamp_ms=1_700_000_000_000, key=key, value=b"new") for key in (b"a", b"a")]
+        produce_well(connection, topic, build_batch(newer))
+        keyed.produce(120)
+        broker.flush()
+        with maintained(tmp_path) as context:
+            split(context)
+            roll(context)
+            report = compact_keys(context)
+            aside = [
+                set_aside(context.metadata.refresh(), report.kind, name) for name in ("bombed-0", "good-0")
+            ]
+        bombed, good = report.units
+        assert (bombed.name, bombed.outcome) == ("bombed-0", Outcome.FAILED)
+        assert "a batch from offset 0 on, in the block at 0 of object" in bombed.text
+        assert f"decompress to more than {DECOMPRESSED_BATCH_BYTES_MAX} bytes" in bombed.text
+        assert (good.name, good.outcome) == ("good-0", Outcome.DONE) and good.records_removed > 0
+        assert [each and each.failures for each in aside] == [1, None]
+        assert table_of(connection, keyed.topic)[0] == keyed.expected
+        assert (
+            produce(connection, topic, bytes(with_body(plain, zeros))).error_code
+            == ErrorCode.MESSAGE_TOO_LARGE
+        )

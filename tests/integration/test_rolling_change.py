@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import siltstone
 from oracles.java_clients import JavaClientFailed, JavaClients, Record, running_java_clients
 from support.broker.rolling_cluster import (
     HANG_SECONDS,
@@ -20,8 +21,11 @@ from support.broker.rolling_cluster import (
     SteadyProducer,
     change_all,
     change_back,
+    key_of,
 )
 from support.kafka.kafka_oracles import or_skip
+
+GROUPS = ("security.", "ssl.", "sasl.")
 
 
 @pytest.fixture
@@ -52,6 +56,50 @@ def test_ro01_and_back_without_a_record_lost_or_doubled(tmp_path: Path) -> None:
         change_back(rolling)
     finally:
         rolling.close()
+
+
+class RollingView:
+    """A KeyedView that lives through the steps, and is opened again, as a program does that is restarted, with the
+    settings of another listener."""
+
+    def __init__(self, cluster: RollingCluster) -> None:
+        self._cluster = cluster
+        self._view = self._opened(PLAIN)
+
+    def _opened(self, listener: str) -> siltstone.KeyedView:
+        settings = {
+            name: value for name, value in self._cluster.config(listener).items() if name.startswith(GROUPS)
+        }
+        view = siltstone.KeyedView(self._cluster.servers(listener), "t", client_config=settings)
+        view.__enter__()
+        return view
+
+    def moved(self, listener: str) -> None:
+        self._view.catch_up(HANG_SECONDS)
+        self.close()
+        self._view = self._opened(listener)
+
+    def is_exact(self, count: int) -> None:
+        self._view.catch_up(HANG_SECONDS)
+        newest = {key_of(number): b"%d" % number for number in range(count)}
+        assert dict(self._view) == newest
+
+    def close(self) -> None:
+        self._view.__exit__(None, None, None)
+
+
+@pytest.mark.clients
+@pytest.mark.nightly(tried="rolling changes under a view")
+@pytest.mark.xdist_group("cluster")
+def test_ro01_a_view_by_key_goes_along_and_misses_nothing(cluster: RollingCluster) -> None:
+    producer = SteadyProducer(cluster.config(PLAIN))
+    producer.has_produced(100)
+    view = RollingView(cluster)
+    try:
+        change_all(cluster, producer, cluster.config, view.moved)
+        view.is_exact(producer.next_number)
+    finally:
+        view.close()
 
 
 class SteadyJavaProducer(SteadyProducer):

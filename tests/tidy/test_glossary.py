@@ -30,7 +30,7 @@ KINDS_OF_VALUE = words(
     action address anchor body choice column content context count effect environment failure fate figure heap id
     interval knowledge location mismatch network operation order output overview phase piece port process
     production reason reference report resource result role row sentence severity space statistics structure summary
-    synonym tally thread turn type verification
+    synonym tally thread type verification
     """
 )
 """Nouns that say what sort of value a class is: BacklogStatistics, RunReport."""

@@ -13,7 +13,8 @@ WIDE = {"docs/conformance.md"}
 """Written by ``make conformance``."""
 
 
-NO_PYTHON = {"siltstone.toml"}
+NO_PYTHON = {"siltstone.toml", "siltstone.listener"}
+"""A file, and a setting of clients."""
 
 
 def name(page: Path) -> str:

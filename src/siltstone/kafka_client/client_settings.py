@@ -25,7 +25,8 @@ CONFIG_VARIABLE = "SILTSTONE_CLIENT_CONFIG"
 """The variable of the environment that names a file for all clients of a process."""
 
 FILE_BYTES_MAX = 1 << 20
-GROUPS = ("security.", "ssl.", "sasl.", "https.")
+GROUPS = ("security.", "ssl.", "sasl.", "https.", "siltstone.")
+LISTENER = "siltstone.listener"
 _FIELDS = {
     "security.protocol": "protocol",
     "ssl.ca.location": "authorities",
@@ -44,6 +45,7 @@ _FIELDS = {
     "sasl.oauthbearer.client.secret": "client_secret",
     "sasl.oauthbearer.scope": "token_scope",
     "https.ca.location": "https_authorities",
+    LISTENER: "listener",
 }
 _SECRETS = {
     "ssl.key.password": "key_password",
@@ -69,7 +71,9 @@ class InvalidClientConfig(InvalidRequest):
 
 
 class ClientSettings(msgspec.Struct, frozen=True):
-    """Files are named by path; "" means none: the authorities of this machine, no certificate of one's own."""
+    """Files are named by path; "" means none: the authorities of this machine, no certificate of one's own.
+    ``listener``: the listener by which scans, sinks and streams reach the nodes of a store; "": the one that the store
+    names for its nodes. A client that is given an address has no use for it."""
 
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     authorities: str = ""
@@ -86,6 +90,7 @@ class ClientSettings(msgspec.Struct, frozen=True):
     client_secret: Secret = NO_SECRET
     token_scope: str = ""
     https_authorities: str = ""
+    listener: str = ""
 
     @property
     def has_secret(self) -> bool:
@@ -117,7 +122,7 @@ def settings_of_mapping(given: Mapping[str, str], origin: str) -> ClientSettings
     if check not in _CHECKS:
         raise InvalidClientConfig(f"{origin}: ssl.endpoint.identification.algorithm is https or none")
     mechanism = _mechanism(fields.pop("mechanism", LoginMechanism.SCRAM_SHA_512), origin)
-    username = fields.pop("username", "")
+    username, listener = fields.pop("username", ""), fields.pop("listener", "").upper()
     tokens = {field: fields.pop(field) for field in _OF_TOKENS if field in fields}
     client_secret = secrets.pop("client_secret", NO_SECRET)
     if mechanism is LoginMechanism.OAUTHBEARER and protocol.wants_login:
@@ -149,6 +154,7 @@ def settings_of_mapping(given: Mapping[str, str], origin: str) -> ClientSettings
         username=username,
         password=secrets.get("password", NO_SECRET),
         client_secret=client_secret,
+        listener=listener,
         **tokens,
     )
 

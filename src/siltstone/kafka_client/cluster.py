@@ -12,8 +12,13 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from siltstone.kafka_client.client_settings import settings_of_process
-from siltstone.kafka_client.connection import Address, Connection, Security, open_connection
+from siltstone.kafka_client.connection import (
+    Address,
+    Connection,
+    Security,
+    open_connection,
+    security_of_process,
+)
 from siltstone.kafka_client.failures import (
     BrokerNotThere,
     KafkaNotReady,
@@ -71,7 +76,7 @@ class Cluster:
     def __init__(
         self, bootstrap: Sequence[Address], clock: Clock, rng: Random, security: Security | None = None
     ) -> None:
-        self.security = security or Security(settings_of_process())
+        self.security = security or security_of_process()
         self.clock = clock
         self.rng = rng
         self.bootstrap = bootstrap

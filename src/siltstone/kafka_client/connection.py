@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from siltstone.kafka_client.client_settings import CONFIG_VARIABLE, PLAIN, ClientSettings
+from siltstone.kafka_client.client_settings import CONFIG_VARIABLE, PLAIN, ClientSettings, settings_of_process
 from siltstone.kafka_client.failures import (
     BrokerGone,
     BrokerNotThere,
@@ -341,6 +341,12 @@ class Connection:
     def close(self) -> None:
         with suppress(OSError):
             self._socket.close()
+
+
+def security_of_process() -> "Security":
+    """Returns how a client connects that was not told how: as the file says that SILTSTONE_CLIENT_CONFIG names, or else
+    without TLS. Raises InvalidClientConfig."""
+    return Security(settings_of_process())
 
 
 class Security:

@@ -9,11 +9,14 @@ Every step may be repeated. A command that was killed is followed by another one
 import hmac
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
+
 from siltstone.carrying.pipeline.driver import Driver
 from siltstone.carrying.pipeline.kind import NO_JOB, Attempt, Scope, StartRunner, topics_named
 from siltstone.carrying.pipeline.running import RunReport
 from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.erasure.kind import ERASURE, ErasureKind, ErasureLook
+from siltstone.maintenance.erasure.noting import drop_kept
 from siltstone.maintenance.erasure.planning import streams_of
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
@@ -28,6 +31,7 @@ from siltstone.offline.erased_keys import hashes_of_keys
 from siltstone.offline.erasures import (
     ErasedKey,
     Erasure,
+    ErasureVerification,
     StreamErasure,
     encode_erasure,
     erased_objects,
@@ -40,8 +44,8 @@ from siltstone.offline.erasures import (
 from siltstone.offline.settings import KindSettings
 from siltstone.record_columns.kernels.choosing import best_kernels
 from siltstone.runtime.randomness import random_token
-from siltstone.scanning.failures import TailNotReadable
-from siltstone.scanning.flushing import flush_tails
+from siltstone.scanning.failures import NodeNotFlushed, TailNotReadable
+from siltstone.scanning.flushing import flush_nodes, flush_tails
 from siltstone.scanning.planning import ScanPartition
 from siltstone.tables.planning import exports
 
@@ -72,6 +76,10 @@ def request_erasure(
         _refuse_table(context.metadata.image, topic)
     image = _flushed(context, topic)
     found = _topic(image, topic)
+    try:
+        flush_nodes(context, _nothing_stops)
+    except NodeNotFlushed as trouble:
+        raise ErasureNotFlushed(f"nothing was erased: {trouble}") from trouble
     bounds = tuple(image.streams[each.data_stream_id].end_offset for each in found.partitions)
     erasure = _erasure(context, image, found, keys, bounds)
     for bucket_id in context.buckets.urls:
@@ -81,8 +89,27 @@ def request_erasure(
         context.buckets.store(bucket_id).put(list_key(erasure.erasure_id), [encode_erasure(erasure)])
     context.metadata.execute(command)
     # Once more: brokers that see the request drop their caches and used log files after this flush.
-    _flushed(context, topic)
+    for reason in drop_kept(context, [erasure.erasure_id], _nothing_stops).values():
+        raise ErasureNotFlushed(
+            f"erasure {erasure.erasure_id} was kept, and is not carried out yet: {reason}; then siltstone erasures"
+            f" resume {erasure.erasure_id} continues"
+        )
+    if not any(bounds):
+        _verify_empty(context, erasure.erasure_id)
     return erasure
+
+
+def _nothing_stops() -> None:
+    return None
+
+
+def _verify_empty(context: MaintenanceContext, erasure_id: str) -> None:
+    """Ends the erasure of a topic without a record, in which no run of the kind has anything to look at."""
+    image = context.metadata.refresh()
+    erasure = erasure_of(image, erasure_id)
+    assert erasure is not None
+    nothing = ErasureVerification(context.now_ms(), 0, 0, 0, image.next_object_id)
+    context.metadata.execute(put_erasure(image, msgspec.structs.replace(erasure, verification=nothing)))
 
 
 def look_for(

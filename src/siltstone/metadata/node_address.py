@@ -21,7 +21,7 @@ _PREFIX = "node-address/"
 
 
 class ListenerMissing(InvalidRequest):
-    """A live node of the store does not have the listener by which nodes are reached."""
+    """A node of the store does not have the listener by which it is to be reached."""
 
 
 def put_node_address(node_id: int, address: str) -> PutKey:
@@ -30,10 +30,29 @@ def put_node_address(node_id: int, address: str) -> PutKey:
     return PutKey(f"{_PREFIX}{node_id}", address.encode(), overwrite=True)
 
 
-def node_address(image: ImageView, node_id: int) -> str | None:
-    """Returns the address of the node's broker; None before its first start."""
+def node_address(image: ImageView, node_id: int, listener: str = "") -> str | None:
+    """Returns the address of the node's broker; None before its first start. With the name of a ``listener``: the
+    address of that one; None if this node has no such listener. Raises ListenerMissing if no node has one."""
+    if listener:
+        return _address_of_listener(image, node_id, listener)
     stored = image.keys.get(f"{_PREFIX}{node_id}")
     return None if stored is None else stored.decode()
+
+
+def _address_of_listener(image: ImageView, node_id: int, name: str) -> str | None:
+    having = {
+        node.node_id: listener
+        for node in image.nodes.values()
+        for listener in node.listeners
+        if listener.name == name
+    }
+    if not having:
+        there = sorted({listener.name for node in image.nodes.values() for listener in node.listeners})
+        raise ListenerMissing(
+            f"siltstone.listener names {name}, and no node of this store has a listener of that name: set it to "
+            f"{' or '.join(there) or 'nothing, because no node has started yet'}, or leave it out"
+        )
+    return address_text(having[node_id]) if node_id in having else None
 
 
 def node_listener(image: ImageView) -> str | None:

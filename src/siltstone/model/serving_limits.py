@@ -56,6 +56,10 @@ MAX_CONNECTIONS = 10_000
 MAX_CONNECTIONS_PER_IP = 5_000
 """The most connections of one host at a time: a faulty host leaves room for others, and a proxy is not restricted."""
 
+MAX_CONNECTIONS_PER_IP_OVERRIDES = ""
+"""Hosts with another limit, as `ADDRESS:COUNT,…`: a proxy may have more, a test machine fewer, and 0 keeps a host out.
+An address is a number [Kafka: max.connections.per.ip.overrides]."""
+
 HANDSHAKE_MS_MAX = 10 * SECOND_MS
 """A client that has not completed the handshake of TLS after this long is closed. Proper ones take two round trips."""
 

@@ -50,16 +50,22 @@ class ErasedKey(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ErasureVerification(msgspec.Struct, frozen=True, array_like=True):
-    """The look that found no record of the keys: when, and how much of the topic was read."""
+    """The look that found no record of the keys: when, and how much of the topic was read. Objects below
+    ``next_object_id`` that are not in use may hold records of the keys until they are deleted: they were replaced
+    before, or written and never committed. 0: not known."""
 
     verified_ms: int
     objects: int
     records: int
     bytes_read: int
+    next_object_id: int = 0
 
 
 class Erasure(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """``bounds`` has the bound of each partition, by number. ``verification`` is None while the erasure is pending."""
+    """``bounds`` has the bound of each partition, by number. ``verification`` is None while the erasure is pending.
+    ``flushed_ms``: when all nodes had dropped what they kept in logs and memory, 0 before. ``cleared_ms``: when no
+    bucket had an object any more that is not in use and may hold records of the keys, 0 before; until then
+    ``leftovers`` is the number of these objects at the last look."""
 
     version: int = ERASURE_VERSION
     erasure_id: str
@@ -71,6 +77,9 @@ class Erasure(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     bounds: tuple[int, ...]
     requested_ms: int
     verification: ErasureVerification | None = None
+    flushed_ms: int = 0
+    cleared_ms: int = 0
+    leftovers: int = 0
 
     @property
     def is_pending(self) -> bool:
@@ -202,8 +211,16 @@ def erasure_id_of_key(key: str) -> str | None:
 
 def applied_again(erasures: Sequence[Erasure], ends: Mapping[str, Sequence[int]]) -> Iterator[Erasure]:
     """Yields the erasures as a restored store has to apply them. ``ends``: the end offset of each partition there, by
-    topic id. A bound is never above the end, because offsets after it will be given to other records."""
+    topic id. A bound is never above the end, because offsets after it will be given to other records. No node of the
+    restored store has a log yet, so none has to be flushed."""
     for erasure in erasures:
         if erasure.topic_id in ends:
             bounds = tuple(map(min, erasure.bounds, ends[erasure.topic_id]))
-            yield msgspec.structs.replace(erasure, bounds=bounds, verification=None)
+            yield msgspec.structs.replace(
+                erasure,
+                bounds=bounds,
+                verification=None,
+                flushed_ms=erasure.flushed_ms or erasure.requested_ms,
+                cleared_ms=0,
+                leftovers=0,
+            )

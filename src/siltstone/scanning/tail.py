@@ -18,7 +18,7 @@ from typing import Self
 import msgspec
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.connection import Connection, Security, parse_bootstrap
+from siltstone.kafka_client.connection import Connection, Security, parse_bootstrap, security_of_process
 from siltstone.kafka_client.consuming import refuse_wrong_checksum, whole_batches
 from siltstone.kafka_client.failures import (
     KafkaNotReady,
@@ -177,7 +177,8 @@ def tail_ends(
 ) -> TailEnds:
     """Asks the owner of each partition that may have a tail for its end, one connection for each node: for the last
     stable offset, or, with ``UNCOMMITTED``, the high watermark. ``security``
-    is that of ``Cluster``. The caller closes the result. Raises TailNotReadable, LoginFailed, TlsFailed."""
+    is that of ``Cluster``, and names the listener of the owners. The caller closes the result. Raises TailNotReadable,
+    ListenerMissing, LoginFailed, TlsFailed."""
     ends = TailEnds(stored_cluster_id(image) or "")
     if tail in (Tail.COMMITTED, Tail.FLUSH):
         return ends
@@ -188,8 +189,9 @@ def tail_ends(
             by_node.setdefault(each.stream.owner, []).append(each)
     try:
         for node_id, theirs in by_node.items():
+            security = security or security_of_process()
             connect = partial(_cluster, clock=clock, rng=rng, security=security)
-            _ask(ends, image, node_id, theirs, connect, isolation)
+            _ask(ends, image, node_id, theirs, connect, isolation, security.settings.listener)
     except BaseException:
         ends.close()
         raise
@@ -207,11 +209,12 @@ def _ask(
     theirs: list[ScanPartition],
     connect: Callable[[str], Cluster],
     isolation: Isolation,
+    listener: str,
 ) -> None:
-    address, cluster_id = node_address(image, node_id), stored_cluster_id(image)
+    address, cluster_id = node_address(image, node_id, listener), stored_cluster_id(image)
     names = [each.name for each in theirs]
     if address is None:
-        raise TailNotReadable(names, node_id, "the metadata has no address of its broker")
+        raise TailNotReadable(names, node_id, without_address(listener))
     with _readable(names, node_id, address), ExitStack() as opened:
         cluster = opened.enter_context(connect(address))
         for topic in {each.topic.topic_id: each.topic for each in theirs}.values():
@@ -221,6 +224,13 @@ def _ask(
         for each in theirs:
             ends.add(each, found[TopicPartition(*each.key)].offset, Owner(node_id, address, cluster))
         opened.pop_all()  # ``ends`` closes the cluster from now on
+
+
+def without_address(listener: str) -> str:
+    """Says why a node cannot be reached that has no address by this listener."""
+    if not listener:
+        return "the metadata has no address of its broker"
+    return f"its broker has no listener {listener}, which siltstone.listener names"
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from siltstone.kafka_client.cluster import Cluster
-from siltstone.kafka_client.connection import parse_bootstrap
+from siltstone.kafka_client.connection import parse_bootstrap, security_of_process
 from siltstone.kafka_client.failures import NotKafka, RequestNotSpoken
 from siltstone.kafka_client.producing.producer import new_identity
 from siltstone.metadata.commands import RemoveKey
@@ -345,20 +345,22 @@ class SinkDriver:
 
     def _cluster(self, parts: Sequence[StagedPart]) -> Cluster:
         """Returns the brokers, after a check that they are this store's and have the topics. Raises BrokerNotFound,
-        TopicGoneForSink."""
+        ListenerMissing, TopicGoneForSink."""
         image = self._source.metadata.refresh()
         topics = {part.topic: part.topic_id for part in parts}
         for name, topic_id in topics.items():
             if topic_id not in image.topics:
                 raise TopicGoneForSink(name)
-        address = self._bootstrap or _addresses(image, [part.stream_id for part in parts])
+        source = self._source
+        security = source.security or security_of_process()
+        streams = [part.stream_id for part in parts]
+        address = self._bootstrap or _addresses(image, streams, security.settings.listener)
         if not address:
             raise BrokerNotFound(
                 "the metadata has no address of a broker: start siltstone serve for this store"
             )
-        source = self._source
         bootstrap = parse_bootstrap(address, "node-address")
-        cluster = Cluster(bootstrap, source.clock, source.rng, source.security)
+        cluster = Cluster(bootstrap, source.clock, source.rng, security)
         try:
             for name, topic_id in topics.items():
                 refuse_stranger(cluster, stored_cluster_id(image), name, topic_id)
@@ -406,11 +408,12 @@ def abandon(source: MaintenanceContext, sink_id: str) -> SinkBatch | None:
     return standing
 
 
-def _addresses(image: MetadataImage, stream_ids: Sequence[int]) -> str:
-    """Returns the address of a broker that owns one of the streams, and otherwise of any node."""
+def _addresses(image: MetadataImage, stream_ids: Sequence[int], listener: str) -> str:
+    """Returns the address of a broker that owns one of the streams, and otherwise of any node, by this listener. Raises
+    ListenerMissing."""
     owners = [image.streams[stream_id].owner for stream_id in stream_ids if stream_id in image.streams]
     for node_id in (*dict.fromkeys(owners), *image.nodes):
-        address = node_address(image, node_id)
+        address = node_address(image, node_id, listener)
         if address is not None:
             return address
     return ""

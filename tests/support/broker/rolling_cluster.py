@@ -20,6 +20,9 @@ from support.tls.authority import Authority
 NODES = (0, 1, 2)
 PLAIN, SECURE, LOGIN = "PLAINTEXT", "SECURE", "LOGIN"
 PARTITIONS = 6
+KEYS = 10 * PARTITIONS
+"""Each number has the key of its remainder, and each key is of one partition."""
+
 HANG_SECONDS = 120
 SETTINGS = {
     "engine.wal.location": "bucket:0",
@@ -112,6 +115,10 @@ class RollingCluster:
             node.stop()
 
 
+def key_of(number: int) -> bytes:
+    return b"%d" % (number % KEYS)
+
+
 class SteadyProducer:
     """Produces numbers without a pause. ``move`` gives it another listener: it waits for all answers, and continues
     there with the next number, as a program does that is restarted with new settings."""
@@ -132,8 +139,9 @@ class SteadyProducer:
         while not self._ends.is_set():
             number = self.next_number
             producer.produce(
-                "t", str(number).encode(), partition=number % PARTITIONS, on_delivery=self._delivered
-            )
+                "t", str(number).encode(), key_of(number), partition=number % PARTITIONS,
+                on_delivery=self._delivered,
+            )  # fmt: skip
             self.next_number += 1
             producer.poll(0.002)
         if left := producer.flush(HANG_SECONDS):

@@ -184,7 +184,7 @@ class FakeTransport:
 def admit(connections: Connections, transport: FakeTransport, listener: Listener = LISTENER) -> None:
     """As when it is accepted: closed at once if it is refused."""
     host = written_host(transport.get_extra_info("peername"))
-    if connections.expect(host, transport.fileno()):
+    if connections.expect(listener.name, host, transport.fileno()):
         connections.admit(transport, listener, host)
     else:
         transport.close()
@@ -193,7 +193,7 @@ def admit(connections: Connections, transport: FakeTransport, listener: Listener
 class NetworkWorld:
     """Inside a running event loop."""
 
-    def __init__(self, handler: Handler | None = None, **settings: int) -> None:
+    def __init__(self, handler: Handler | None = None, **settings: Any) -> None:
         self.handler = handler or Handler()
         self.clock = ManualClock()
         self.failures: list[BaseException] = []

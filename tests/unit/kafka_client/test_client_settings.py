@@ -65,6 +65,18 @@ def test_a_file_by_librdkafkas_names(tmp_path: Path) -> None:
     assert settings_of_process({}) == PLAIN
 
 
+@pytest.mark.parametrize("protocol", SecurityProtocol)
+def test_the_listener_of_the_nodes_goes_with_every_protocol(protocol: SecurityProtocol) -> None:
+    login = {"sasl.username": "ada", "sasl.password": "pencil"} if protocol.wants_login else {}
+    given = {"security.protocol": protocol, "siltstone.listener": " secure ", **login}
+    assert settings_of_mapping(given, "the test").listener == "SECURE", "listeners have names in upper case"
+    assert settings_of_mapping(given | {"siltstone.listener": ""}, "the test").listener == ""
+    with pytest.raises(
+        InvalidClientConfig, match=r"siltstone\.listner is not a setting .*siltstone\.listener"
+    ):
+        settings_of_mapping(given | {"siltstone.listner": "SECURE"}, "the test")
+
+
 def test_a_password_that_everybody_may_read_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(FILE)

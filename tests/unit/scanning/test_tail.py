@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from siltstone.kafka_client.client_settings import ClientSettings
 from siltstone.kafka_client.cluster import TopicPartition
+from siltstone.kafka_client.connection import Security
 from siltstone.kafka_client.failures import BrokerGone, NotKafka
 from siltstone.kafka_client.offsets import LATEST, NO_OFFSET, FoundOffset
 from siltstone.kafka_protocol.batch_errors import BatchChecksumWrong, TruncatedBatch
@@ -14,12 +16,13 @@ from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.metadata.entities import (
     NO_NODE,
+    NodeListener,
     PartitionMetadata,
     StreamMetadata,
     StreamState,
     TopicMetadata,
 )
-from siltstone.metadata.node_address import CLUSTER_ID_KEY, put_node_address
+from siltstone.metadata.node_address import CLUSTER_ID_KEY, ListenerMissing, put_node_address
 from siltstone.object_formats.batch_frame import decode_frames
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
@@ -62,9 +65,11 @@ class Broker:
         self.answer: Callable[[TopicPartition, int], int] = lambda partition, timestamp_ms: 25
         self.trouble: Exception | None = None
         self.clusters: list[Cluster] = []
+        self.addresses: list[str] = []
         self.isolation = -1
 
-    def connect(self, *_: object) -> "Cluster":
+    def connect(self, bootstrap: Any, *_: object) -> "Cluster":
+        self.addresses += map(str, bootstrap)
         self.clusters.append(Cluster())
         return self.clusters[-1]
 
@@ -93,13 +98,19 @@ class Broker:
         tail: Tail = Tail.AUTO,
         is_known: bool = True,
         isolation: Isolation = Isolation.COMMITTED,
+        listener: str = "",
     ) -> TailEnds:
         keys = {CLUSTER_ID_KEY: b"cluster"}
         for node_id in (1, 2) if is_known else ():
             put = put_node_address(node_id, ADDRESS)
             keys[put.key] = put.value
-        image: Any = SimpleNamespace(keys=keys)
-        return tail_ends(image, partitions, tail, ManualClock(), seeded_randomness(1), isolation=isolation)
+        secure = NodeListener("SECURE", "127.0.0.1", 2001)
+        node = SimpleNamespace(node_id=1, listeners=(secure,))
+        image: Any = SimpleNamespace(keys=keys, nodes={1: node})
+        security = Security(ClientSettings(listener=listener))
+        return tail_ends(
+            image, partitions, tail, ManualClock(), seeded_randomness(1), security, isolation=isolation
+        )
 
 
 @pytest.fixture
@@ -140,6 +151,21 @@ def test_one_connection_for_each_node_and_an_end_below_the_objects_is_theirs(bro
     with broker.ends(*wanted) as found:
         assert [found.end_of(each) for each in wanted] == [25, 30, 25]
         assert broker.made == 2
+
+
+def test_an_owner_is_asked_at_the_listener_that_the_settings_name(broker: Broker) -> None:
+    with broker.ends(partition(0), listener="SECURE") as found:
+        assert found.end_of(partition(0)) == 25
+        assert found.piece(partition(0), 10, 25).address == "127.0.0.1:2001"
+    assert broker.addresses == ["127.0.0.1:2001"]
+    with pytest.raises(
+        TailNotReadable, match=r"its broker has no listener SECURE, which siltstone\.listener names"
+    ):
+        broker.ends(partition(0, owner=2), listener="SECURE")
+    with pytest.raises(ListenerMissing, match=r"names OTHER, .* set it to SECURE"):
+        broker.ends(partition(0), listener="OTHER")
+    with broker.ends(partition(0), tail=Tail.COMMITTED, listener="OTHER"):
+        assert broker.open == 0, "nobody is asked"
 
 
 @pytest.mark.parametrize("trouble", [BrokerGone("gone"), NotKafka("no broker"), Stranger("of another store")])

@@ -5,10 +5,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from siltstone.kafka_client.client_settings import ClientSettings
 from siltstone.kafka_client.failures import NotKafka
 from siltstone.metadata.commands import CloseStream, OpenStream, RegisterNode
-from siltstone.metadata.node_address import put_node_address
+from siltstone.metadata.entities import NodeListener
+from siltstone.metadata.node_address import ListenerMissing, put_node_address
 from siltstone.metadata.refusals import (
     SinkBatchBehind,
     SinkOfAnotherQuery,
@@ -263,6 +266,21 @@ def test_the_broker_that_owns_a_partition_is_asked_else_another_unless_one_is_na
     world.commit(1, world.staged(1), bootstrap="127.0.0.1:1009")
     assert set(world.relaying.addresses[:2]) == {ADDRESS}
     assert set(world.relaying.addresses[2:]) == {"127.0.0.1:1009"}
+
+
+def test_the_broker_is_asked_at_the_listener_that_the_settings_name(world: World) -> None:
+    secure = (NodeListener("SECURE", "127.0.0.1", 1007),)
+    world.store.metadata.execute(RegisterNode(7, "another", "elsewhere", listeners=secure))
+    settings = ClientSettings(listener="SECURE")
+    context = replace(world.store.another_context(), client=lambda: settings)
+    SinkDriver(context, world.plan, "out").commit("query", 0, world.staged(0))
+    assert set(world.relaying.addresses) == {"127.0.0.1:1007"}
+    other = replace(context, client=lambda: ClientSettings(listener="OTHER"))
+    with pytest.raises(ListenerMissing, match=r"names OTHER, .* set it to SECURE"):
+        SinkDriver(other, world.plan, "out").commit("query", 1, world.staged(1))
+    named = SinkDriver(other, world.plan, "out", bootstrap="127.0.0.1:1009")
+    named.commit("query", 1, world.staged(1))
+    assert world.relaying.addresses[-1] == "127.0.0.1:1009", "an address is of one listener already"
 
 
 def test_without_an_address_of_a_broker_nothing_is_begun(world: World) -> None:

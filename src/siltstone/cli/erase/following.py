@@ -6,6 +6,7 @@ from contextlib import closing
 from siltstone.carrying.pipeline.driver import Driver
 from siltstone.carrying.pipeline.kind import Budget, Kind, Scope, StartRunner
 from siltstone.carrying.pipeline.running import RunReport
+from siltstone.cli.erase.showing import state_words
 from siltstone.cli.failures import INTERRUPTED, Failure
 from siltstone.cli.interruption import cancelled_by_signals
 from siltstone.cli.maintain.progress import Progress
@@ -14,13 +15,14 @@ from siltstone.cli.output import remarks, results
 from siltstone.cli.runner_options import RunnerChoice
 from siltstone.maintenance.erasing import erasure_named, follow
 from siltstone.maintenance.erasure.noting import observe
-from siltstone.maintenance.erasure.report import ErasureReport, report_of
+from siltstone.maintenance.erasure.report import COMPLETE, ErasureReport, report_of
 from siltstone.maintenance.sweep.kind import Sweep
 from siltstone.model.limits import SECOND_MS
 from siltstone.offline.opening.store import Store
 from siltstone.offline.tasks.runner import LateRunner
 
 WAIT_LOOK_MS = 2 * SECOND_MS
+WAITS_FOR = "siltstone maintain explain --kind sweep says what they wait for, such as open scans"
 
 
 def carried_out(
@@ -35,9 +37,13 @@ def carried_out(
                 if not as_json:
                     _print(report, shown)
             drivers.end_if_cancelled(erasure_id)
-            if erasure_named(store.context, erasure_id).is_pending:
+            if (erasure := erasure_named(store.context, erasure_id)).is_pending:
+                is_there = erasure.topic_id in store.context.metadata.image.topics
                 remarks().print(
-                    f"records of the keys may be left: siltstone erasures resume {erasure_id} tries again",
+                    f"records of the keys may be left: siltstone erasures resume {erasure_id} tries again"
+                    if is_there
+                    else f"topic {erasure.topic} was deleted: its records leave the buckets with its objects, and"
+                    f" nothing verifies it; siltstone erasures forget {erasure_id} removes the request",
                     markup=False, soft_wrap=True,
                 )  # fmt: skip
                 raise Failure
@@ -86,11 +92,16 @@ class _Drivers:
 def _wait(store: Store, erasure_id: str, drivers: _Drivers) -> None:
     """Waits until the buckets lack the replaced objects. Sweeps meanwhile, in case nobody else does."""
     sweep: Kind = Sweep(store.kind_settings.grace_period_ms)
-    while newest_report(store, erasure_id).in_buckets:
+    is_said = False
+    while newest_report(store, erasure_id).state != COMPLETE:
         for _ in drivers.make(Scope()).run([sweep]):
             pass
         drivers.end_if_cancelled(erasure_id)
-        if newest_report(store, erasure_id).in_buckets:
+        report = newest_report(store, erasure_id)
+        if report.state != COMPLETE:
+            if not is_said:
+                remarks().print(f"{state_words(report)}: {WAITS_FOR}", markup=False, soft_wrap=True)
+                is_said = True
             store.context.clock.block_ms(WAIT_LOOK_MS)
 
 

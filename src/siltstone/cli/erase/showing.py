@@ -83,7 +83,7 @@ def print_report(report: ErasureReport) -> None:
             erasure=report.erasure,
             topic=cell(report.topic),
             keys=f"{counted(len(report.keys), 'key')}, named by HMAC-SHA-256",
-            state=_state(report),
+            state=state_words(report),
             verified=_verified(report),
         )
     )
@@ -93,10 +93,11 @@ def print_report(report: ErasureReport) -> None:
         )
 
 
-def _state(report: ErasureReport) -> str:
-    if report.state == "verified":
-        return f"verified; {counted(report.in_buckets, 'replaced object')} not deleted from the buckets yet"
-    return report.state
+def state_words(report: ErasureReport) -> str:
+    if report.state != "verified":
+        return report.state
+    left = f"verified; {counted(report.in_buckets, 'replaced object')} not deleted from the buckets yet"
+    return f"{left}, and {counted(report.leftovers, 'object')} out of use" if report.leftovers else left
 
 
 def _verified(report: ErasureReport) -> str:

@@ -12,6 +12,7 @@ from siltstone.metadata.store_id import store_id_of
 from siltstone.offline.erasures import ErasedObject, Erasure, erased_objects
 
 REPORT_VERSION = 1
+COMPLETE = "complete"
 
 
 class ReportedObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,8 +31,10 @@ class ReportedObject(msgspec.Struct, frozen=True, kw_only=True):
 
 class ErasureReport(msgspec.Struct, frozen=True, kw_only=True):
     """``keys`` has the HMAC-SHA-256 of each key under ``salt``, in hexadecimal digits. ``bounds``: records below these
-    offsets were concerned, by partition. ``state`` is pending, verified (no object in use has a record of the keys), or
-    complete (no bucket has the objects that held some, either). Times are in UTC."""
+    offsets were concerned, by partition. ``state`` is pending, verified (no object in use has a record of the keys),
+    complete (no bucket has an object that held some, either), or "topic deleted" (before it was verified).
+    ``leftovers``: objects in the buckets that are not in use, of any topic, and may have held records when the erasure
+    was verified. Times are in UTC."""
 
     siltstone_erasure_report: int = REPORT_VERSION
     erasure: str
@@ -48,6 +51,7 @@ class ErasureReport(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...]
     bounds: tuple[int, ...]
     objects: tuple[ReportedObject, ...]
+    leftovers: int
     reported: str
 
     @property
@@ -79,15 +83,16 @@ def report_of(image: MetadataImage, erasure: Erasure, now_ms: int) -> ErasureRep
         keys=tuple(each.digest.hex() for each in erasure.keys),
         bounds=erasure.bounds,
         objects=tuple(_reported(each) for each in held),
+        leftovers=erasure.leftovers,
         reported=time_of(now_ms),
     )
 
 
 def _state(image: MetadataImage, erasure: Erasure, held: list[ErasedObject]) -> str:
     if erasure.is_pending:
-        return "pending"
+        return "pending" if erasure.topic_id in image.topics else "topic deleted"
     assert not any(committed_object(image, each.object_id) for each in held)
-    return "complete" if all(each.deleted_ms for each in held) else "verified"
+    return COMPLETE if erasure.cleared_ms and all(each.deleted_ms for each in held) else "verified"
 
 
 def _reported(held: ErasedObject) -> ReportedObject:

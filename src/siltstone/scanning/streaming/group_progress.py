@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterable
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.connection import parse_bootstrap
+from siltstone.kafka_client.connection import parse_bootstrap, security_of_process
 from siltstone.kafka_client.groups import commit_offsets
 from siltstone.metadata.entities import NodeState
 from siltstone.metadata.image import ImageView
@@ -55,10 +55,11 @@ class StreamGroupProgress:
             return
         topic_id = next(each for each, _ in position.offsets if each in image.topics)
         failure: Exception | None = None
-        for address in _addresses(image):
+        security = source.security or security_of_process()
+        for address in _addresses(image, security.settings.listener):
             try:
                 bootstrap = parse_bootstrap(address, "node-address")
-                with Cluster(bootstrap, source.clock, source.rng, source.security) as cluster:
+                with Cluster(bootstrap, source.clock, source.rng, security) as cluster:
                     refuse_stranger(cluster, stored_cluster_id(image), position.names[topic_id], topic_id)
                     commit_offsets(cluster, self._group_id, offsets)
                     return
@@ -68,8 +69,8 @@ class StreamGroupProgress:
             raise failure
 
 
-def _addresses(image: ImageView) -> Iterable[str]:
-    """Yields the address of each broker, those of live nodes first."""
+def _addresses(image: ImageView, listener: str) -> Iterable[str]:
+    """Yields the address of each broker that has the listener, those of live nodes first. Raises ListenerMissing."""
     for node_id, _ in sorted(image.nodes.items(), key=lambda each: each[1].state is not NodeState.LIVE):
-        if (address := node_address(image, node_id)) is not None:
+        if (address := node_address(image, node_id, listener)) is not None:
             yield address

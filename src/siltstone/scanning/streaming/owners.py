@@ -8,17 +8,25 @@ import logging
 from collections.abc import Callable, Sequence
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.connection import Security, parse_bootstrap
+from siltstone.kafka_client.connection import Security, parse_bootstrap, security_of_process
 from siltstone.kafka_client.offsets import LATEST, offsets_at
 from siltstone.metadata.entities import NO_NODE, StreamState
 from siltstone.metadata.image import ImageView
-from siltstone.metadata.node_address import node_address, stored_cluster_id
+from siltstone.metadata.node_address import ListenerMissing, node_address, stored_cluster_id
 from siltstone.model.limits import MINUTE_MS, SECOND_MS
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
 from siltstone.scanning.planning import ScanPartition
 from siltstone.scanning.request import Isolation
-from siltstone.scanning.tail import LEVELS, NOT_THERE, Owner, Stranger, TailEnds, refuse_stranger
+from siltstone.scanning.tail import (
+    LEVELS,
+    NOT_THERE,
+    Owner,
+    Stranger,
+    TailEnds,
+    refuse_stranger,
+    without_address,
+)
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +44,8 @@ def _by_environment() -> None:
 
 
 class TailOwners:
-    """Connections to the owners of open partitions. ``security`` is asked for each new one, because the settings of a
-    client may change while a query runs."""
+    """Connections to the owners of open partitions. ``security`` is asked when there is a new one to make, because the
+    settings of a client may change while a query runs: how it connects, and by which listener."""
 
     def __init__(
         self,
@@ -47,6 +55,7 @@ class TailOwners:
         isolation: Isolation = Isolation.COMMITTED,
     ) -> None:
         self._security = security
+        self._asked: Security | None = None
         self._isolation = isolation
         self._clock = clock
         self._rng = rng
@@ -57,25 +66,54 @@ class TailOwners:
 
     def ends(self, image: ImageView, partitions: Sequence[ScanPartition]) -> TailEnds:
         """Returns the ends of the partitions that are open. A partition whose owner cannot be asked ends
-        where its objects end. The connections stay open: the caller does not close what is returned."""
+        where its objects end. The connections stay open: the caller does not close what is returned. Raises
+        ListenerMissing."""
         ends = TailEnds(stored_cluster_id(image) or "")
-        by_place: dict[Place, list[ScanPartition]] = {}
-        for each in partitions:
-            if each.stream.state is StreamState.OPENED and each.stream.owner != NO_NODE:
-                address = node_address(image, each.stream.owner)
-                by_place.setdefault((each.stream.owner, address or ""), []).append(each)
+        by_place = self._by_place(image, partitions)
+        if by_place is None or any(self._is_new(place) for place in by_place):
+            self._asked = self._security() or security_of_process()
+            by_place = self._by_listener(image, partitions)
         for place in self._clusters.keys() - by_place.keys():
             self._close(place)
         for place, theirs in by_place.items():
             self._ask(ends, image, place, theirs)
         return ends
 
+    def _by_place(
+        self, image: ImageView, partitions: Sequence[ScanPartition]
+    ) -> dict[Place, list[ScanPartition]] | None:
+        """Returns None if the listener that was named is gone: another one may be named by now."""
+        try:
+            return self._by_listener(image, partitions)
+        except ListenerMissing:
+            return None
+
+    def _by_listener(
+        self, image: ImageView, partitions: Sequence[ScanPartition]
+    ) -> dict[Place, list[ScanPartition]]:
+        by_place: dict[Place, list[ScanPartition]] = {}
+        for each in partitions:
+            if each.stream.state is StreamState.OPENED and each.stream.owner != NO_NODE:
+                address = node_address(image, each.stream.owner, self._listener)
+                by_place.setdefault((each.stream.owner, address or ""), []).append(each)
+        return by_place
+
+    @property
+    def _listener(self) -> str:
+        return "" if self._asked is None else self._asked.settings.listener
+
+    def _is_new(self, place: Place) -> bool:
+        return place not in self._clusters and not self._is_silent(place)
+
+    def _is_silent(self, place: Place) -> bool:
+        return self._clock.monotonic_ms() < self._silent_until_ms.get(place, 0)
+
     def close(self) -> None:
         for place in list(self._clusters):
             self._close(place)
 
     def _ask(self, ends: TailEnds, image: ImageView, place: Place, theirs: Sequence[ScanPartition]) -> None:
-        if self._clock.monotonic_ms() < self._silent_until_ms.get(place, 0):
+        if self._is_silent(place):
             return
         node_id, address = place
         try:
@@ -98,9 +136,9 @@ class TailOwners:
     def _cluster(self, place: Place) -> Cluster:
         if place not in self._clusters:
             if not place[1]:
-                raise Stranger("the metadata has no address of its broker")
+                raise Stranger(without_address(self._listener))
             bootstrap = parse_bootstrap(place[1], "node-address")
-            self._clusters[place] = Cluster(bootstrap, self._clock, self._rng, self._security())
+            self._clusters[place] = Cluster(bootstrap, self._clock, self._rng, self._asked)
         return self._clusters[place]
 
     def _close(self, place: Place) -> None:

@@ -176,6 +176,8 @@ def _add_network(collected: Collected, network: NetworkStatistics, listeners: Se
     collected.add("requests_in_flight", network.requests_in_flight)
     for reason, count in network.closed.items():
         collected.add("connections_closed", count, reason.value)
+    for (listener, reason), count in network.refused.items():
+        collected.add("peer_refusals", count, listener, reason.value)
 
 
 def _add_throttles(collected: Collected, throttles: ThrottleStatistics) -> None:

@@ -55,6 +55,9 @@ NETWORK = (
     _gauge("connections", "Open connections of clients, by listener.", "listener"),
     _counter("connections_accepted", "Connections that were accepted, also if they were closed at once."),
     _counter("connections_closed", "Connections that were closed, by reason.", "reason"),
+    _counter("peer_refusals", "Connections whose peer was not let in, by listener and reason: too many of them in all, "
+             "of its host or for the files of the process; too fast; the handshake of TLS or the login failed, also "
+             "that of another node; this node is stale.", "listener", "reason"),
     _seconds("tls_handshake", "The time of handshakes of TLS that succeeded, from the acceptance of the connection."),
     _counter("tls_handshake_failures", "Handshakes of TLS that failed, by reason; the log has a line a minute for each "
              "reason and host.", "reason"),
@@ -166,7 +169,7 @@ STORE = (
 METADATA = (
     _gauge("metadata_version", "The version of the metadata that this process has."),
     _gauge("metadata_read_age_seconds", "How long ago this broker last read the metadata log to its head. It does so "
-           "ten times a second, so an age of ten seconds says that the database does not answer.", unit="seconds"),
+           "once a second at least, so an age of ten seconds says that the database does not answer.", unit="seconds"),
     _seconds("metadata_append", "The time of each append to the metadata log."),
     _gauge("metadata_commands_waiting", "Metadata commands that wait to be executed."),
     _counter("metadata_commands", "Metadata commands that were executed."),

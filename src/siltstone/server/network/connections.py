@@ -24,6 +24,7 @@ from siltstone.server.network.handshakes import HandshakeFailure
 from siltstone.server.network.listener_settings import PLAIN, ListenerSettings
 from siltstone.server.network.parts import NetworkParts
 from siltstone.server.network.principal_mapping import NoPrincipal
+from siltstone.server.network.settings import parse_overrides
 from siltstone.server.network.sockets import leaves_too_few_files, open_files_max
 from siltstone.server.network.statistics import ClientConnection, CloseReason, NetworkStatistics
 from siltstone.server.network.tls import ServerTls
@@ -72,12 +73,12 @@ class ListenerEntrance:
     def expects(self, host: str, accepted: socket.socket) -> bool:
         self._ceiling.came()
         if self._ceiling.is_full:
-            self._connections.refuse(CloseReason.TOO_MANY)
+            self._connections.refuse(self.name, CloseReason.TOO_MANY)
             return False
-        if not self._connections.expect(host, accepted.fileno()):
+        if not self._connections.expect(self.name, host, accepted.fileno()):
             return False
         if delay_ms := self._connections.delay_of_arrival(host):
-            self._connections.missed(host, CloseReason.TOO_FAST)
+            self._connections.missed(self.name, host, CloseReason.TOO_FAST)
             self._connections.late_closings.add(accepted, delay_ms)
             return False
         self._ceiling.open_count += 1
@@ -89,7 +90,7 @@ class ListenerEntrance:
     def missed(self, host: str) -> None:
         self._ceiling.open_count -= 1
         reason = CloseReason.LOST if self.tls is None else CloseReason.HANDSHAKE
-        self._connections.missed(host, reason)
+        self._connections.missed(self.name, host, reason)
 
 
 class Admission(asyncio.Protocol):
@@ -141,6 +142,7 @@ class Connections:
         )
         self._hosts: dict[Connection, str] = {}
         self._of_host: Counter[str] = Counter()
+        self._host_limits = parse_overrides(parts.settings.max_connections_per_ip_overrides)
         self._expected = 0
         self._refused: Counter[CloseReason] = Counter()
         self._refusals_limit = LogLimit(parts.clock, REFUSALS_LOGGED_INTERVAL_MS)
@@ -148,21 +150,21 @@ class Connections:
         self._is_closing = False
         self._all_gone = asyncio.Event()
 
-    def expect(self, host: str, file_number: int) -> bool:
+    def expect(self, listener: str, host: str, file_number: int) -> bool:
         """Counts a connection that was accepted. False: it is refused."""
         if (refusal := self._refusal(host, file_number)) is not None:
-            self.refuse(refusal)
+            self.refuse(listener, refusal)
             return False
         self._parts.counters.accepted += 1
         self._of_host[host] += 1
         self._expected += 1
         return True
 
-    def refuse(self, reason: CloseReason) -> None:
+    def refuse(self, listener: str, reason: CloseReason) -> None:
         """Counts a connection that is closed at once."""
         self._parts.counters.accepted += 1
         self._refused[reason] += 1
-        self._parts.counters.closed[reason] += 1
+        self._parts.counters.close(listener, reason)
 
     def ceiling_of(self, listener: Listener, settings: ListenerSettings) -> ListenerCeiling:
         """Returns the ceiling that all sockets of the listener share."""
@@ -170,10 +172,10 @@ class Connections:
             self._ceilings[listener.name] = ListenerCeiling(settings, self._parts.clock)
         return self._ceilings[listener.name]
 
-    def missed(self, host: str, reason: CloseReason) -> None:
+    def missed(self, listener: str, host: str, reason: CloseReason) -> None:
         """An expected connection ended before it was admitted."""
         self._expected -= 1
-        self._parts.counters.closed[reason] += 1
+        self._parts.counters.close(listener, reason)
         self._leave(host)
 
     def nobody(self, listener: Listener, host: str, refusal: Exception) -> None:
@@ -215,7 +217,8 @@ class Connections:
             return CloseReason.TOO_FEW_FILES
         if len(self._hosts) + self._expected >= self._parts.settings.max_connections:
             return CloseReason.TOO_MANY
-        if self._of_host[host] >= self._parts.settings.max_connections_per_ip:
+        most_of_host = self._host_limits.get(host, self._parts.settings.max_connections_per_ip)
+        if self._of_host[host] >= most_of_host:
             return CloseReason.TOO_MANY_OF_HOST
         return None
 
@@ -230,7 +233,7 @@ class Connections:
         if ceiling is not None:
             ceiling.open_count -= 1
         assert connection.close_reason is not None
-        self._parts.counters.closed[connection.close_reason] += 1
+        self._parts.counters.close(connection.context.listener.name, connection.close_reason)
         if not self._hosts:
             self._all_gone.set()
 
@@ -315,6 +318,7 @@ class Connections:
             waiting_for_readers=len(parts.answer_memory.line),
             closed=dict(counters.closed),
             of_listener=dict(Counter(each.context.listener.name for each in self._hosts)),
+            refused=dict(counters.refused),
             handshakes=self.accepting.statistics(),
         )
 

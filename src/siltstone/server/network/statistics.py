@@ -46,11 +46,19 @@ class CloseReason(StrEnum):
     SHUTDOWN = "shutdown"
 
 
+REFUSALS = frozenset({
+    CloseReason.HANDSHAKE, CloseReason.LOGIN, CloseReason.STALE, CloseReason.TOO_MANY, CloseReason.TOO_MANY_OF_HOST,
+    CloseReason.TOO_FEW_FILES, CloseReason.TOO_FAST,
+})  # fmt: skip
+"""The reasons for which a peer is not let in. A node that ends lets nobody in either, and refuses nobody."""
+
+
 class NetworkStatistics(msgspec.Struct, frozen=True):
     """What the network has done since the start, and what it holds now.
 
     ``closed`` counts closed connections by reason, including those refused at once. ``waiting_*`` are the numbers of
-    connections in the waiting lines. ``of_listener``: listener → its open connections.
+    connections in the waiting lines. ``of_listener``: listener → its open connections. ``refused``: (listener, reason)
+    → the connections that ended with nobody let in, for a reason of REFUSALS.
     """
 
     connections: int
@@ -66,6 +74,7 @@ class NetworkStatistics(msgspec.Struct, frozen=True):
     waiting_for_readers: int
     closed: dict[CloseReason, int]
     of_listener: dict[str, int]
+    refused: dict[tuple[str, CloseReason], int]
     handshakes: HandshakeStatistics
 
 
@@ -78,6 +87,13 @@ class NetworkCounters:
         self.bytes_in = 0
         self.bytes_out = 0
         self.closed: Counter[CloseReason] = Counter()
+        self.refused: Counter[tuple[str, CloseReason]] = Counter()
+
+    def close(self, listener: str, reason: CloseReason) -> None:
+        """Counts a connection of a listener that is closed."""
+        self.closed[reason] += 1
+        if reason in REFUSALS:
+            self.refused[listener, reason] += 1
 
 
 class ClientConnection(msgspec.Struct, frozen=True):

@@ -86,7 +86,7 @@ TOPICS_PREFIX = "topics."
 
 _LISTS = frozenset({
     "listeners", "advertised_listeners", "listener_security_protocol_map", "admin.listeners",
-    "admin.maintenance_listeners", "admin.allowed_hosts",
+    "admin.maintenance_listeners", "admin.allowed_hosts", "network.max_connections_per_ip_overrides",
 })  # fmt: skip
 
 

@@ -5,16 +5,19 @@ from typing import Any
 
 import pytest
 
+from siltstone.kafka_client.client_settings import ClientSettings
+from siltstone.kafka_client.connection import Security
 from siltstone.kafka_client.failures import BrokerGone
 from siltstone.kafka_client.offsets import FoundOffset
 from siltstone.metadata.entities import (
     NO_NODE,
+    NodeListener,
     PartitionMetadata,
     StreamMetadata,
     StreamState,
     TopicMetadata,
 )
-from siltstone.metadata.node_address import CLUSTER_ID_KEY, put_node_address
+from siltstone.metadata.node_address import CLUSTER_ID_KEY, ListenerMissing, put_node_address
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 from siltstone.scanning.planning import ScanPartition
@@ -46,12 +49,13 @@ class Brokers:
         self.strangers: set[str] = set()
         self.asked: list[tuple[str, int]] = []
         self.addresses = {1: A, 2: B}
-        self.security = "old"
-        self.used: list[str] = []
+        self.security = Security()
+        self.used: list[Security] = []
+        self.nodes: dict[int, Any] = {}
         asked: Any = lambda: self.security  # noqa: E731
         self.owners = TailOwners(self.clock, seeded_randomness(1), asked)
 
-    def connect(self, bootstrap: Any, clock: object, rng: object, security: str) -> Connection:
+    def connect(self, bootstrap: Any, clock: object, rng: object, security: Security) -> Connection:
         (place,) = bootstrap
         self.used.append(security)
         self.made.append(Connection(f"{place.host}:{place.port}"))
@@ -79,7 +83,7 @@ class Brokers:
             (put := put_node_address(node_id, address)).key: put.value
             for node_id, address in self.addresses.items()
         }
-        image: Any = SimpleNamespace(keys=keys)
+        image: Any = SimpleNamespace(keys=keys, nodes=self.nodes)
         found = self.owners.ends(image, partitions)
         for each in partitions:
             if found.end_of(each) > COMMITTED:
@@ -169,12 +173,46 @@ def test_a_node_without_an_address_is_named_as_well(
 
 def test_each_new_connection_is_made_by_the_settings_of_its_moment(brokers: Brokers) -> None:
     assert brokers.ends(partition(1)) == [END]
-    brokers.security = "new"
+    old, new = brokers.security, Security()
+    brokers.security = new
     assert brokers.ends(partition(1)) == [END]
-    assert brokers.used == ["old"], "an open connection stays"
+    assert brokers.used == [old], "an open connection stays"
     brokers.silent.add(A)
     assert brokers.ends(partition(1)) == [COMMITTED]
     brokers.silent.clear()
     brokers.clock.advance_ms(PAUSE_MS)
     assert brokers.ends(partition(1)) == [END]
-    assert brokers.used == ["old", "new"]
+    assert brokers.used == [old, new]
+
+
+def by_listener(name: str) -> Security:
+    return Security(ClientSettings(listener=name))
+
+
+def test_owners_are_asked_at_the_listener_that_the_settings_name(brokers: Brokers) -> None:
+    brokers.nodes = {
+        1: SimpleNamespace(node_id=1, listeners=(NodeListener("SECURE", "127.0.0.1", 2001),)),
+        2: SimpleNamespace(node_id=2, listeners=(NodeListener("LOGIN", "127.0.0.1", 3002),)),
+    }
+    wanted = [partition(1), partition(2, "u")]
+    brokers.security = by_listener("SECURE")
+    assert brokers.ends(*wanted) == [END, COMMITTED], "node 2 has no such listener"
+    assert [each.address for each in brokers.made] == ["127.0.0.1:2001"]
+    brokers.security = by_listener("LOGIN")
+    assert brokers.ends(*wanted) == [END, COMMITTED], "what is open stays as it is"
+    brokers.clock.advance_ms(PAUSE_MS)
+    assert brokers.ends(*wanted) == [COMMITTED, END], "a connection has to be made, by the new settings"
+    assert [each.address for each in brokers.made] == ["127.0.0.1:2001", "127.0.0.1:3002"]
+    assert brokers.made[0].is_closed
+
+
+def test_a_listener_that_is_gone_is_an_error_unless_the_settings_name_another(brokers: Brokers) -> None:
+    brokers.nodes = {1: SimpleNamespace(node_id=1, listeners=(NodeListener("OLD", "127.0.0.1", 2001),))}
+    brokers.security = by_listener("OLD")
+    assert brokers.ends(partition(1)) == [END]
+    brokers.nodes = {1: SimpleNamespace(node_id=1, listeners=(NodeListener("NEW", "127.0.0.1", 2002),))}
+    with pytest.raises(ListenerMissing, match=r"names OLD, .* set it to NEW"):
+        brokers.ends(partition(1))
+    brokers.security = by_listener("NEW")
+    assert brokers.ends(partition(1)) == [END]
+    assert [each.address for each in brokers.made] == ["127.0.0.1:2001", "127.0.0.1:2002"]

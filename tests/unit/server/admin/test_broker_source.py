@@ -27,6 +27,7 @@ from siltstone.server.admin.exposition import TextFormat
 from siltstone.server.admin.scrape import Scrapes
 from siltstone.server.network.certificates import CertificateStatistics
 from siltstone.server.network.handshakes import HandshakeFailure, HandshakeStatistics
+from siltstone.server.network.statistics import CloseReason
 from siltstone.server.python_process import tuned_garbage_collection
 from siltstone.server.settings.node import load_node_settings
 from siltstone.stream_engine.components import EngineState, Readiness
@@ -170,7 +171,8 @@ class FakeListeners:
         failures = {HandshakeFailure.NOT_TLS: 7}
         return SimpleNamespace(
             bytes_in=1, bytes_out=2, connections=3, accepted=4, requests_in_flight=5, closed={},
-            of_listener={"OUT": 3}, handshakes=HandshakeStatistics(1, HistogramCounts(), failures),
+            of_listener={"OUT": 3}, refused={("OUT", CloseReason.LOGIN): 6},
+            handshakes=HandshakeStatistics(1, HistogramCounts(), failures),
         )  # fmt: skip
 
 
@@ -195,6 +197,7 @@ async def test_listeners_with_tls_tell_of_handshakes_and_certificates(world) -> 
     listeners = FakeListeners()
     collected = await collected_on_loop(NetworkSource(world.broker, listeners))
     assert rows_of(collected, "connections") == {("IN",): 0, ("OUT",): 3}
+    assert rows_of(collected, "peer_refusals") == {("OUT", "login"): 6}
     assert rows_of(collected, "tls_reloads") == {}
     listeners.certificates = FakeCertificates()
     collected = await collected_on_loop(NetworkSource(world.broker, listeners))

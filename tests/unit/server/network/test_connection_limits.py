@@ -316,3 +316,23 @@ async def test_an_answer_that_waits_does_not_hold_the_block_it_was_read_from() -
     client.feed(framed(b"1"))
     assert [type(buffer) for buffer in written] == [bytes, bytes]
     assert b"".join(written) == b"head" + bytes(10)
+
+
+@in_loop
+async def test_ab05_a_thousand_tricklers_keep_nobody_waiting_and_are_closed() -> None:
+    """Each sends a byte a second of a request that it never completes."""
+    world = NetworkWorld(connections_max_idle_ms=30_000)
+    tricklers = [world.connect(f"10.1.{number // 250}.{number % 250}") for number in range(1_000)]
+    proper = world.connect()
+    request = framed(bytes(1_000))
+    for second in range(40):
+        for trickler in tricklers:
+            if not trickler.is_closing:
+                trickler.feed(request[second : second + 1])
+        proper.feed(framed(b"a proper request"))
+        await turns()
+        assert proper.writes == [framed(b"a proper request")] * (second + 1), f"late in second {second}"
+        world.pass_ms(1_000)
+    assert all(trickler.is_closing for trickler in tricklers)
+    assert closed(world) == {CloseReason.SLOW_REQUEST: 1_000}
+    assert not proper.is_closing

@@ -56,6 +56,34 @@ async def test_ab06_no_more_of_one_host_are_let_in_than_there_may_be() -> None:
     assert world.statistics().closed[CloseReason.TOO_MANY_OF_HOST] == 2
 
 
+@in_loop
+async def test_ab06_a_host_may_have_a_limit_of_its_own() -> None:
+    overrides = "10.0.0.1:3, ::ffff:10.0.0.2:1,fd00::7:2,10.0.0.9:0"
+    world = NetworkWorld(max_connections_per_ip=2, max_connections_per_ip_overrides=overrides)
+    for host, most in (("10.0.0.1", 3), ("10.0.0.2", 1), ("fd00::7", 2), ("10.0.0.9", 0), ("10.0.0.3", 2)):
+        transports = [world.connect(host) for _ in range(4)]
+        assert [transport.is_closing for transport in transports] == [
+            number >= most for number in range(4)
+        ], host
+    assert world.statistics().refused == {("PLAINTEXT", CloseReason.TOO_MANY_OF_HOST): 1 + 3 + 2 + 4 + 2}
+
+
+@in_loop
+async def test_peers_that_are_not_let_in_are_counted_by_listener_and_reason() -> None:
+    world = NetworkWorld(max_connections=2)
+    world.connect().lose()
+    world.connect()
+    world.connect()
+    world.connect()
+    world.connections.expect("OTHER", "10.0.0.1", 3)
+    world.connections.shut_down()
+    world.connections.expect("OTHER", "10.0.0.1", 3)
+    assert world.statistics().refused == {
+        ("PLAINTEXT", CloseReason.TOO_MANY): 1,
+        ("OTHER", CloseReason.TOO_MANY): 1,
+    }, "a client that leaves and a node that ends refuse nobody"
+
+
 def test_no_connection_takes_the_files_that_the_node_keeps_for_itself(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,10 +1,12 @@
 """Real sockets with TLS, on both event loops: what a plain listener does, and what TLS adds."""
 
+import ast
 import asyncio
 import logging
 import os
 import socket
 import ssl
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -106,6 +108,22 @@ def test_tl14_everything_counts_that_was_sent_before_the_client_closed(
     run(scenario())
 
 
+def test_tl12_each_test_of_connections_without_tls_runs_with_it_too() -> None:
+    """Its fixture ``run`` is for both loops, without and with TLS; ``run_plain`` is for how sockets are bound."""
+    tree = ast.parse(Path(__file__).with_name("test_listeners.py").read_text())
+    functions = [each for each in tree.body if isinstance(each, ast.FunctionDef)]
+    (fixture,) = (each for each in functions if each.name == "run")
+    assert "params=[*LOOPS, 'asyncio-tl12', 'uvloop-tl12']" in ast.unparse(fixture.decorator_list[0])
+    connecting = [each for each in functions if "server.connect(" in ast.unparse(each)]
+    without = [each.name for each in connecting if "run" not in {argument.arg for argument in each.args.args}]
+    assert without == ["test_ipv6"]
+    assert len(connecting) >= 12
+
+
+END_SECONDS_MAX = 1.0
+"""A peer that sees no end waits for its request's time limit, half a minute, and blames the network."""
+
+
 def test_tl13_a_handler_that_raises_ends_its_connection_at_once(
     run: Run, authority: Authority, broker: Pair
 ) -> None:
@@ -117,8 +135,10 @@ def test_tl13_a_handler_that_raises_ends_its_connection_at_once(
 
         async with TlsServer(broker, Handler(handle)) as server:
             reader, writer = await server.connect(authority.client_context())
+            begun = time.monotonic()
             writer.write(framed(b"first", b"bug"))
-            assert await asyncio.wait_for(reader.read(), 30) == framed(b"first")
+            assert await asyncio.wait_for(reader.read(), 60) == framed(b"first")
+            assert time.monotonic() - begun <= END_SECONDS_MAX
             await server.until(lambda: server.listeners.statistics().closed == {CloseReason.FAILURE: 1})
 
     run(scenario())

@@ -1,6 +1,11 @@
 import pytest
 
-from siltstone.server.network.settings import InvalidNetworkSetting, NetworkSettings
+from siltstone.server.network.settings import (
+    OVERRIDES,
+    InvalidNetworkSetting,
+    NetworkSettings,
+    parse_overrides,
+)
 
 
 def test_the_defaults_fit_each_other() -> None:
@@ -11,7 +16,10 @@ def test_the_defaults_fit_each_other() -> None:
     assert settings.max_connections_per_ip < settings.max_connections
 
 
-@pytest.mark.parametrize("name", NetworkSettings.__struct_fields__)
+NUMBERS = [name for name in NetworkSettings.__struct_fields__ if name != OVERRIDES]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
 def test_nothing_may_be_zero(name: str) -> None:
     with pytest.raises(InvalidNetworkSetting, match=f"network.{name} is 0"):
         NetworkSettings(**{name: 0})
@@ -28,7 +36,7 @@ def test_all_together_must_hold_the_largest_request() -> None:
         NetworkSettings(socket_request_max_bytes=101, queued_max_request_bytes=100)
 
 
-@pytest.mark.parametrize("name", NetworkSettings.__struct_fields__)
+@pytest.mark.parametrize("name", NUMBERS)
 def test_everything_may_be_one(name: str) -> None:
     others = {"socket_request_max_bytes": 1} if name == "queued_max_request_bytes" else {}
     assert getattr(NetworkSettings(**{name: 1}, **others), name) == 1
@@ -37,3 +45,21 @@ def test_everything_may_be_one(name: str) -> None:
 def test_one_request_may_take_all_the_memory_there_is() -> None:
     settings = NetworkSettings(socket_request_max_bytes=100, queued_max_request_bytes=100)
     assert settings.queued_max_request_bytes == 100
+
+
+def test_ab06_limits_of_hosts_are_written_as_in_kafka() -> None:
+    assert parse_overrides("") == {}
+    assert parse_overrides(" 10.0.0.1:200 , [::1]:7,fe80::2:0,") == {"10.0.0.1": 200, "::1": 7, "fe80::2": 0}
+
+
+@pytest.mark.parametrize(
+    "text", ["10.0.0.1", "10.0.0.1:", "10.0.0.1:-1", "10.0.0.1:x", "proxy.example:5", ":5", "::1"]
+)
+def test_a_limit_of_a_host_without_address_or_number_is_refused(text: str) -> None:
+    with pytest.raises(InvalidNetworkSetting, match="is not ADDRESS:COUNT"):
+        NetworkSettings(max_connections_per_ip_overrides=text)
+
+
+def test_a_host_has_one_limit_of_its_own() -> None:
+    with pytest.raises(InvalidNetworkSetting, match=r"10\.0\.0\.1 is there twice"):
+        NetworkSettings(max_connections_per_ip_overrides="10.0.0.1:1,::ffff:10.0.0.1:2")

@@ -59,6 +59,30 @@ def test_sa10_kafka_python_and_this_server_prove_themselves_to_each_other(mechan
     assert server.user == "ada"
 
 
+OF_JAVA = {
+    SHA_256: (
+        b"m6VSC2WQwvfW4AayNjYgiYKAGAFrW7lVVNtj9nydcT0=",
+        b"BRXRW10HCAMc+BLB/HZxVYtvE9YgNTE/0REU2WIkhJk=",
+    ),
+    SHA_512: (
+        b"zN8t4fwVHnRcFjAISv9Xz0XAisu3otzELS06eEf/ssQ0E9AezPQvOWq9Kh5sxCVoANGbRFb3WgeX2pi+HDhJUg==",
+        b"b0IgF914TYzM3EVlInTiGxAiI0alY3t9dAcQO5yi+DKvZpWNWNeFzl7UBRd0hD+lt5uKuzR9tsqwdiZl+tf96g==",
+    ),
+}
+"""What Kafka 4.3.1's ScramFormatter and ScramMessages write for the login below: the proofs of both sides."""
+
+
+@pytest.mark.parametrize("mechanism", ScramMechanism)
+def test_sa10_the_messages_of_a_login_are_those_of_java(mechanism: ScramMechanism) -> None:
+    client, ours = b"fyko+d2lbbFgONRv9qkxdawL", "3rfcNHYJY1ZVvWVs7j"
+    proof, signature = OF_JAVA[mechanism]
+    server = ScramExchange(mechanism, lambda _, each: credential("pencil, é", each), ours)
+    challenge = server.first(b"n,,n=a=2Cd=3D\xc3\xa4,r=" + client)
+    assert challenge == b"r=" + client + ours.encode() + b",s=MDEyMzQ1Njc4OWFiY2RlZjAxMjM=,i=4096"
+    assert server.final(b"c=biws,r=" + client + ours.encode() + b",p=" + proof) == b"v=" + signature
+    assert server.user == "a,d=ä"
+
+
 def test_a_login_by_hand() -> None:
     server = exchange()
     challenge = server.first(b"n,,n=ada,r=theirs")
