@@ -38,9 +38,13 @@ ROWS: dict[str, dict[State, Case | str]] = {
         begun("serve --store {nowhere} --listener 127.0.0.1:0"),
     ),
     "serve --check": row(
-        Case("serve --check --store {nowhere} --listener 127.0.0.1:0", shows="ok metadata: .*makes a new store"),
+        Case(
+            "serve --check --store {nowhere} --listener 127.0.0.1:0", shows="ok metadata: .*makes a new store"
+        ),
         Case("serve --check --store {store} --listener 127.0.0.1:0", shows="ok bucket 0: .*is this store's"),
-        Case("serve --check --store {store} --listener {at}", 2, "refused port .*another process listens there"),
+        Case(
+            "serve --check --store {store} --listener {at}", 2, "refused port .*another process listens there"
+        ),
         begun("serve --check --store {nowhere} --listener 127.0.0.1:0"),
     ),
     "tables": row(

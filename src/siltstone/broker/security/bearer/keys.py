@@ -73,7 +73,7 @@ class IssuerKeys:
         self._keys: dict[str, IssuerKey] = {}
         self._read_ms = self._asked_ms = float("-inf")
         self._wanted = self._fulfilled = 0
-        """How often ``read_again`` was called, and as of which call the keys are."""
+        """The number of calls of ``read_again``, now and when the keys were read."""
         self._reading: asyncio.Task[None] | None = None
 
     async def key(self, key_id: str | None) -> IssuerKey | None:
@@ -91,8 +91,8 @@ class IssuerKeys:
         return self._known(key_id)
 
     def read_again(self) -> None:
-        """Lets the next token wait for the keys as they are now: one that the issuer took back is void at once. If they
-        cannot be read, those that are known stay."""
+        """Lets the next token wait for the keys as they are now: a key that the issuer took back is void at once. If
+        the keys cannot be read, the known ones stay."""
         self._wanted += 1
         self._asked_ms = float("-inf")
 
