@@ -25,9 +25,9 @@ from support.pages.documents import ROOT, blocks
 
 PAGE = ROOT / "docs" / "operations.md"
 (UNIT,) = blocks(PAGE, "ini")
-_, _, DRILL, BACKUP, _ = blocks(PAGE, "sh")
+_, _, DRILL, BACKUP, _, LEVELS = blocks(PAGE, "sh")
 (RESCUE,) = blocks(PAGE, "python")
-RUN = [UNIT, DRILL, BACKUP, RESCUE]
+RUN = [UNIT, DRILL, BACKUP, RESCUE, LEVELS]
 SECONDS_MAX = 60
 
 
@@ -126,6 +126,16 @@ def test_op01_the_drill_of_the_page_makes_a_second_store(tmp_path: Path) -> None
     assert "was restored from version" in done.stdout and "clean: " in done.stdout, done.stdout
     rows = siltstone.scan("flights", store=tmp_path / "restored", tail="committed", lease="0").to_arrow()
     assert rows.num_rows == 100
+
+
+def test_op06_the_upgrade_of_the_page_raises_the_level_once(tmp_path: Path) -> None:
+    bare = BareEnvironment(tmp_path / "bare")
+    with siltstone.Broker(tmp_path / "my-store") as broker:
+        produce(broker.bootstrap_servers, 10)
+        done = bare.run(LEVELS, tmp_path)
+    assert done.returncode == 0, done
+    assert "until siltstone upgrade raises it to 2" in done.stdout
+    assert "would be raised from level 1" in done.stdout and "is raised from level 1" in done.stdout
 
 
 def test_the_unit_is_one(tmp_path: Path) -> None:

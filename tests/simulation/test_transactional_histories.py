@@ -66,8 +66,7 @@ class BrokerHistory(History):
                 work.close()
                 await commit_plainly(self.world, "other", "t", self.rng.randrange(100))
                 for coordinator in self.world.parts.groups._coordinators.values():
-                    coordinator._is_checkpointing = True
-                    await coordinator._checkpoint()
+                    await coordinator._life._checkpoint(coordinator._checkpoint)
             case _:
                 await work
 

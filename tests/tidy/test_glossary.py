@@ -30,7 +30,7 @@ KINDS_OF_VALUE = words(
     action address anchor body choice column content context count effect environment failure fate figure heap id
     interval knowledge location mismatch network operation order output overview phase piece port process
     production reason reference report resource result role row sentence severity space statistics structure summary
-    synonym tally thread turn type verification
+    synonym tally thread type verification
     """
 )
 """Nouns that say what sort of value a class is: BacklogStatistics, RunReport."""
@@ -38,7 +38,7 @@ KINDS_OF_VALUE = words(
 VERBS = words(
     """
     add admit advance alter ask assign bind build change configure encode end estimate filter
-    follow hold judge keep learn lie look maintain pass put rebuild remove reset resolve
+    follow hold judge keep learn lie look maintain pass put raise rebuild remove reset resolve
     rewrite see send speak take walk want withdraw
     """
 )
@@ -46,7 +46,7 @@ VERBS = words(
 
 QUALIFIERS = words(
     """
-    before done in inline last late manual new nullable of out outgoing past patience robin second
+    back before done in inline last late manual new nullable of out outgoing past patience robin second
     sequential since under unknown unplanned way
     """
 )

@@ -1,7 +1,9 @@
 """What a node does for the features that all nodes of the store promise: it refuses to start without them, tells which
-it has, and makes those final that everybody has (``metadata.features``).
+it has, and makes those final that everybody has (``metadata.features``). It tells its program and the level that the
+program knows, too (``metadata.levels``), which only an operator makes final.
 """
 
+import asyncio
 import logging
 
 from siltstone.metadata.features import (
@@ -13,6 +15,7 @@ from siltstone.metadata.features import (
     refuse_to_start,
 )
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.levels import STORE_LEVEL, newest_level, put_own_program
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import SiltstoneError
 
@@ -37,6 +40,15 @@ async def promise_features(metadata: MetadataService, node_id: int) -> None:
         final = await metadata.execute(PromiseFeature(name, level))
         if final < level:
             log.info("%s %d waits until every registered node has it", name, level)
+
+
+async def tell_program(metadata: MetadataService, node_id: int, now_ms: int) -> None:
+    """Called at the start, in each life of the node. Both commands travel in one append."""
+    life = metadata.image.nodes[node_id].life
+    await asyncio.gather(
+        metadata.execute(put_own_level(life, STORE_LEVEL, newest_level())),
+        metadata.execute(put_own_program(life, now_ms)),
+    )
 
 
 async def promise_later(metadata: MetadataService, node_id: int) -> None:

@@ -11,7 +11,7 @@ from siltstone.broker.backlog.progress_mirror import ProgressMirror
 from siltstone.broker.backlog.verdicts import QuotaVerdicts
 from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.cluster_view import ClusterView
-from siltstone.broker.features import promise_features
+from siltstone.broker.features import promise_features, tell_program
 from siltstone.broker.group_configs import key_of_group, settings_of_group
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.settings import GroupSettings
@@ -87,7 +87,7 @@ async def start_broker(
     how it asks other nodes, and how they log in; None: there are none. ``bearers``: listener → the tokens that are a
     login there. Raises AuthorizationTooWeak, FeatureIsFinal.
     """
-    await _keep_promises(settings, metadata, engine.node_id)
+    await _keep_promises(settings, metadata, engine.node_id, clock)
     topics = Topics(metadata, settings.topic_defaults)
     creation = TopicCreation(
         metadata, topics, settings, clock, rng, node_id=engine.node_id, node_epoch=engine.node_epoch
@@ -156,10 +156,13 @@ async def _authenticator(
     return Authenticator(metadata, parts.clock, rng, parts.measures, made_up, calls, trail, nodes, bearers)
 
 
-async def _keep_promises(settings: BrokerSettings, metadata: MetadataService, node_id: int) -> None:
-    """What all nodes of the store promise, this one has, or it does not start."""
+async def _keep_promises(
+    settings: BrokerSettings, metadata: MetadataService, node_id: int, clock: Clock
+) -> None:
+    """What all nodes of the store promise, this one has, or it does not start. It tells what it runs."""
     refuse_weaker_mode(settings.authorization, metadata.image.authorization)
     await promise_features(metadata, node_id)
+    await tell_program(metadata, node_id, LogClock(clock, metadata).now_ms())
 
 
 async def _cluster_id(metadata: MetadataService, rng: Random) -> str:

@@ -48,6 +48,8 @@ COMMANDS: Mapping[str, str] = {
     "erase": "siltstone.cli.erase.command",
     "erasures": "siltstone.cli.erase.erasures",
     "sinks": "siltstone.cli.sinks",
+    "status": "siltstone.cli.levels.status",
+    "upgrade": "siltstone.cli.levels.upgrade",
     "check": "siltstone.cli.check",
     "metadata": "siltstone.cli.metadata.command",
     "backup": "siltstone.cli.backup",
@@ -88,6 +90,9 @@ SUMMARIES: Mapping[str, str] = {
     "erase": "Remove all records of some keys from a topic, with a report of where they were.",
     "erasures": "List the erasures of a store; resume, report or forget one.",
     "sinks": "List the sinks of a store; give an unfinished batch up, or forget a sink.",
+    "status": "Show the level of a store, what each of its nodes runs, and until when one can go back to which"
+    " version.",
+    "upgrade": "Raise the level of a store, so that new formats may be written.",
     "check": "Verify a store: compare its metadata with its objects.",
     "metadata": "Move the metadata of a store to another database.",
     "backup": "Back up a store into the new folder TO, while brokers run.",
@@ -185,7 +190,8 @@ def cli(context: click.Context) -> None:
     Maintain a store:  siltstone maintain plan, then siltstone maintain run
     Move its metadata: siltstone metadata copy
 
-    serve, sql, nodes, balance, buckets, streams, inspect, tables, sinks, maintain, check and metadata work on a store:
+    serve, sql, nodes, balance, buckets, streams, inspect, tables, sinks, maintain, status, upgrade, check and metadata
+    work on a store:
     a folder (--store, or SILTSTONE_STORE), whose objects may be in S3 instead (--bucket). Settings are read from
     FOLDER/siltstone.toml, then from SILTSTONE_... variables, then from --set; a later one wins.
 

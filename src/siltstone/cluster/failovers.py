@@ -26,7 +26,9 @@ from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 
 FAILOVER_LOOK_INTERVAL_MS = 100
-"""As often as the metadata log is read. A look costs a few dictionary reads while every node lives."""
+IDLE_LOOK_INTERVAL_MS = 1_000
+"""While every node lives, there is a look after each change of the metadata, but not more often than the shorter time,
+in which a fenced node may be back."""
 
 LOOK_AGAIN_MS = 1_000
 """After another node was faster, or the metadata log did not answer."""
@@ -78,7 +80,10 @@ class Failovers:
         await self._tasks.cancel()
 
     async def _looks(self) -> None:
+        image = MetadataImage()
         while True:
+            if not self._since_ms:  # only a change of the metadata gives something to do
+                await self._metadata.newer_than(image.version, IDLE_LOOK_INTERVAL_MS)
             await self._clock.sleep_ms(FAILOVER_LOOK_INTERVAL_MS)
             image = self._metadata.image
             own = image.nodes.get(self._life.node_id)

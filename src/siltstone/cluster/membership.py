@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 TURN_MS = 500
 """Each further node waits this much longer. By then it has usually read the record of the node that acted first (the
-log is read ten times a second)."""
+log is read ten times a second, or at a notice)."""
 
 BOARD_WARNING_INTERVAL_MS = 30_000
 """How often a warning is logged while the lease board cannot be used."""

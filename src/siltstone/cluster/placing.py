@@ -26,7 +26,9 @@ from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 
 PLACING_INTERVAL_MS = 100
-"""As often as the metadata log is read. A look costs a few dictionary reads while no node is gone or drained."""
+IDLE_LOOK_INTERVAL_MS = 1_000
+"""While no node is gone or drained, there is a look after each change of the metadata, but not more often than the
+shorter time."""
 
 LOOK_AGAIN_MS = 1_000
 """A node that was killed may be gone for hours, with partitions that cannot be placed: then the topics are searched no
@@ -113,8 +115,12 @@ class Placing:
         await self._tasks.cancel()
 
     async def _looks(self) -> None:
+        seen = 0
         while True:
+            if self._since_ms is None:  # only a change of the metadata gives something to do
+                await self._metadata.newer_than(seen, IDLE_LOOK_INTERVAL_MS)
             await self._clock.sleep_ms(PLACING_INTERVAL_MS)
+            seen = self._metadata.image.version
             if await self._look():
                 await self._clock.sleep_ms(LOOK_AGAIN_MS)
 

@@ -26,6 +26,7 @@ from siltstone.metadata.entities import (
     TopicMetadata,
 )
 from siltstone.metadata.image import ImageDraft
+from siltstone.metadata.levels import LEVEL_APPLIERS
 from siltstone.metadata.quotas import QUOTA_APPLIERS
 from siltstone.metadata.records import (
     BucketLost,
@@ -85,8 +86,8 @@ class MetadataMoved(InvalidRequest):
 
 
 def apply_records(draft: ImageDraft, records: Iterable[Record]) -> None:
-    """Applies the records in order. Raises RecordContradictsImage, MetadataMoved; the draft must then be thrown
-    away."""
+    """Applies the records in order. Raises RecordContradictsImage, MetadataMoved, LevelUnknown; the draft must then be
+    thrown away."""
     for record in records:
         try:
             _APPLIERS[type(record)](draft, record)
@@ -491,4 +492,5 @@ _APPLIERS: dict[type[Record], Callable[[ImageDraft, Any], None]] = {
     **ACCESS_APPLIERS,
     **ACL_APPLIERS,
     **QUOTA_APPLIERS,
+    **LEVEL_APPLIERS,
 }

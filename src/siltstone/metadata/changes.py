@@ -33,6 +33,7 @@ from siltstone.metadata.commands import (
 from siltstone.metadata.copies import AcceptLoss, GiveUpBucket
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.image import ImageView, MetadataImage
+from siltstone.metadata.levels import RaiseLevel
 from siltstone.metadata.node_address import NODE_LISTENER_KEY
 from siltstone.metadata.quotas import AlterQuotas
 from siltstone.metadata.users import AlterUsers, EndSessions, ScramUser
@@ -203,6 +204,17 @@ def _mode(command: SetAuthorization, before: ImageView, after: ImageView) -> Ite
         )
 
 
+def _level(command: RaiseLevel, before: ImageView, after: ImageView) -> Iterator[AuditEvent]:
+    if before.level != after.level:
+        yield AuditEvent(
+            event=AuditKind.MODE,
+            operation="RAISE",
+            resource="level",
+            before=str(before.level.number),
+            after=f"{after.level.number}, by siltstone {after.level.program}",
+        )
+
+
 def _authorization(standing: Authorization) -> str:
     return f"{standing.mode}, super users: {' '.join(standing.super_users) or 'none'}"
 
@@ -290,6 +302,7 @@ _CHANGES: Mapping[type[Command[Any]], Callable[[Any, Any, Any], Iterator[AuditEv
     CreateAcls: _acls_created,
     DeleteAcls: _acls_deleted,
     SetAuthorization: _mode,
+    RaiseLevel: _level,
     AlterQuotas: _quotas,
     DrainNode: _drained,
     FenceNode: _of_node("FENCE"),

@@ -34,6 +34,7 @@ from siltstone.metadata.store.port import (
     READ_BYTES_MAX,
     AppendUncertain,
     LogEndsTooEarly,
+    LogNews,
     LogTruncated,
     LogUnavailable,
     MetadataLog,
@@ -55,6 +56,9 @@ APPEND_MS_MAX = 15_000
 once; each takes ten seconds with a database that does not answer."""
 BACKOFF_MS_MIN = 20
 BACKOFF_MS_MAX = 2_000
+
+RIVALS_REMEMBERED_MS = 1_000
+"""How long a process waits for its turn before it appends, after it met entries of others."""
 
 
 CLOCK_OFFSET_WARNING_MS = 1_000
@@ -91,6 +95,7 @@ class MetadataClient:
         self._records_since_snapshot = 0
         self._snapshot_version = 0
         self._warned_offset_ms = 0
+        self._rivals_until_ms = 0.0
         self._lock = threading.RLock()
         self._snapshot_lock = threading.Lock()
         self._on_executed: list[Executed] = []
@@ -143,6 +148,11 @@ class MetadataClient:
         """Like ``execute_all``, but saves no snapshot: the caller has to call ``save_snapshot_if_due``."""
         with self._lock:
             while True:
+                # Why a turn only after a lost race: it costs a round trip, and mostly one process writes.
+                if self._clock.monotonic_ms() < self._rivals_until_ms and self._log.take_turn():
+                    before = self._image.version
+                    if self.refresh().version > before:
+                        self._met_rivals()
                 draft = ImageDraft(self._image)
                 answers, records = self._decide_all(draft, commands)
                 if not records and self._log.head() == self._image.position:
@@ -152,7 +162,11 @@ class MetadataClient:
                     return answers
                 # Why decide again and not lock the log: a lock needs an end when its holder dies. A decision costs
                 # microseconds, and only the loser of a race repeats it.
+                self._met_rivals()
                 self._catch_up()
+
+    def _met_rivals(self) -> None:
+        self._rivals_until_ms = self._clock.monotonic_ms() + RIVALS_REMEMBERED_MS
 
     @property
     def snapshot_is_due(self) -> bool:
@@ -175,6 +189,10 @@ class MetadataClient:
             return False
         finally:
             self._snapshot_lock.release()
+
+    def listen(self, on_news: Callable[[], None]) -> LogNews | None:
+        """See ``MetadataLog.listen``."""
+        return self._log.listen(on_news)
 
     def now_ms(self) -> int:
         """Returns the time by which commands are decided: that of the log's clock, which all machines share."""

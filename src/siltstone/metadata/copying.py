@@ -142,6 +142,8 @@ class LogBeforeMove:
     def __init__(self, log: MetadataLog) -> None:
         self._log = log
         self.read_only_note = log.read_only_note
+        self.take_turn = log.take_turn
+        self.listen = log.listen
         self.append = log.append
         self.head = log.head
         self.save_snapshot = log.save_snapshot

@@ -125,6 +125,16 @@ class NodeListener(msgspec.Struct, frozen=True, gc=False, array_like=True):
     port: int
 
 
+class StoreLevel(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Which formats may be in the store (``levels``). ``program`` is the version that raised it, ``raised_ms`` when,
+    and ``version`` the entry of the log that did. A store that was never raised has level 1."""
+
+    number: int = 1
+    program: str = ""
+    raised_ms: int = 0
+    version: int = 0
+
+
 class NodeState(Enum):
     """What the metadata says of a node. A node that was failed over stays so until it is started again, or
     unregistered."""

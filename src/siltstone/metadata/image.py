@@ -17,6 +17,7 @@ from siltstone.metadata.entities import (
     NodeMetadata,
     ObjectMetadata,
     ScanPin,
+    StoreLevel,
     StreamMetadata,
     TopicMetadata,
 )
@@ -103,6 +104,9 @@ class ImageView(Protocol):
         """Key of the entity → its limits."""
         ...
 
+    @property
+    def level(self) -> StoreLevel: ...
+
 
 class MetadataImage(msgspec.Struct, frozen=True):
     """``version`` is the number of log entries applied, ``append_id`` that of the last of them. Ids below
@@ -129,6 +133,7 @@ class MetadataImage(msgspec.Struct, frozen=True):
     acls: ShardedMap[str, AclBinding] = ShardedMap()
     authorization: Authorization = Authorization()
     quotas: ShardedMap[str, ClientQuota] = ShardedMap()
+    level: StoreLevel = StoreLevel()
     append_id: str = NO_APPEND_ID
 
     @property
@@ -165,6 +170,7 @@ class ImageDraft:
         self.acls = image.acls.draft()
         self.authorization = image.authorization
         self.quotas = image.quotas.draft()
+        self.level = image.level
 
     def frozen(self, version: int, append_id: str = NO_APPEND_ID) -> MetadataImage:
         return MetadataImage(
@@ -190,4 +196,5 @@ class ImageDraft:
             acls=self.acls.frozen(),
             authorization=self.authorization,
             quotas=self.quotas.frozen(),
+            level=self.level,
         )

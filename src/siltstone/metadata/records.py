@@ -345,6 +345,15 @@ class AuthorizationSet(msgspec.Struct, frozen=True, gc=False, array_like=True, t
     super_users: tuple[str, ...]
 
 
+class LevelRaised(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=91):
+    """From this record on the log may have records of the level. Every program refuses a level that it does not know,
+    so this record never changes but for fields at its end."""
+
+    level: int
+    program: str
+    raised_ms: int
+
+
 class LogMoved(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=90):
     """The last record of a log: the store's metadata was copied to another one. ``url`` has no password."""
 
@@ -401,4 +410,5 @@ Record: TypeAlias = (
     | QuotaRemoved
     | AuthorizationSet
     | LogMoved
+    | LevelRaised
 )

@@ -360,6 +360,32 @@ class TooManyQuotas(Refusal, InvalidRequest):
     code = "TOO_MANY_QUOTAS"
 
 
+class LevelNotKnown(Refusal, InvalidRequest):
+    """This program does not know the level to which the store is to be raised."""
+
+    code = "LEVEL_NOT_KNOWN"
+
+
+class LevelNeverFalls(Refusal, InvalidRequest):
+    code = "LEVEL_NEVER_FALLS"
+
+
+class NodesTooOld(Refusal, InvalidRequest):
+    """Live nodes run programs that do not know the level. ``node_ids`` are theirs."""
+
+    code = "NODES_TOO_OLD"
+
+    def __init__(self, text: str, node_ids: tuple[int, ...] = ()) -> None:
+        super().__init__(text)
+        self.node_ids = node_ids
+
+
+class LevelTooLow(Refusal, InvalidRequest):
+    """The command would write a record of a level that the store does not have yet."""
+
+    code = "LEVEL_TOO_LOW"
+
+
 class NoSuperUser(Refusal, InvalidRequest):
     """Authorization would be on, and no super user could change it."""
 

@@ -19,6 +19,7 @@ from siltstone.metadata.client import CommitUnknown, Executed, MetadataClient
 from siltstone.metadata.commands import Command
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import Refusal
+from siltstone.metadata.store.port import LogNews
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import COMMANDS_PER_APPEND_MAX
 from siltstone.runtime.blocking import BlockingCalls
@@ -30,7 +31,13 @@ Listener = Callable[[MetadataImage], None]
 logger = logging.getLogger(__name__)
 
 FOLLOW_INTERVAL_MS = 100
-"""How often the log is read for entries of other processes."""
+"""How often the log is read for entries of other processes when it gives no notice of them."""
+
+HEARD_INTERVAL_MS = 1_000
+"""How often it is read while it gives notice: a notice may be lost."""
+
+READS_APART_MS = 50
+"""Two reads after notices are so far apart: a busy log gives notice all the time."""
 
 UNREADABLE_WARNING_INTERVAL_MS = 30_000
 """How often the log has a warning while the metadata log cannot be read: often enough for a supervisor to notice."""
@@ -79,6 +86,8 @@ class MetadataService:
         self._room = asyncio.Semaphore(commands_waiting_max)
         self._waiting: deque[_Waiting] = deque()
         self._arrived = asyncio.Event()
+        self._has_news = asyncio.Event()
+        self._news: LogNews | None = None
         self._image = client.image
         self._listeners: list[Listener] = []
         self._tasks = TaskGroup("metadata", self._failed)
@@ -107,6 +116,13 @@ class MetadataService:
 
     async def start(self) -> None:
         self._tasks.start("execute", self._execute_waiting())
+        loop = asyncio.get_running_loop()
+
+        def tell() -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self._has_news.set)
+
+        self._news = self._client.listen(tell)
         self._background.start("follow", self._follow())
 
     async def close(self) -> None:
@@ -178,6 +194,19 @@ class MetadataService:
                 self._listeners.remove(listener)
 
         return remove
+
+    async def newer_than(self, version: int, at_most_ms: float) -> None:
+        """Returns when the image is newer than ``version``, or after ``at_most_ms``."""
+        if self._image.version > version:
+            return
+        arrived = asyncio.Event()
+        remove = self.add_listener(lambda _: arrived.set())
+        timer = self._clock.call_after_ms(at_most_ms, arrived.set)
+        try:
+            await arrived.wait()
+        finally:
+            timer.cancel()
+            remove()
 
     def add_execution_listener(self, listener: Executed) -> None:
         """Calls ``listener`` after each command that was executed here and not refused, in the context of its caller,
@@ -258,9 +287,7 @@ class MetadataService:
 
     async def _follow(self) -> None:
         while True:
-            # Why poll: SQLite cannot notify another process, and PostgreSQL's NOTIFY locks the whole server at each
-            # commit and is lost in transaction poolers. A read without news costs a tenth of a millisecond.
-            await self._clock.sleep_ms(self._follow_interval_ms)
+            await self._news_or_interval()
             try:
                 await self._read()
             except Unavailable as error:
@@ -268,6 +295,20 @@ class MetadataService:
             else:
                 self._note_readable_log()
             self._publish()
+
+    async def _news_or_interval(self) -> None:
+        """Why poll at all: SQLite cannot notify another process, and PostgreSQL's notices may be lost."""
+        if self._news is None:
+            await self._clock.sleep_ms(self._follow_interval_ms)
+            return
+        await self._clock.sleep_ms(READS_APART_MS)
+        left_ms = (HEARD_INTERVAL_MS if self._news.is_heard else self._follow_interval_ms) - READS_APART_MS
+        timer = self._clock.call_after_ms(max(left_ms, 0), self._has_news.set)
+        try:
+            await self._has_news.wait()
+        finally:
+            timer.cancel()
+        self._has_news.clear()
 
     def _warn_of_unreadable_log(self, error: Unavailable) -> None:
         """Warns at the first failed attempt, and then at intervals: there are ten attempts in a second."""

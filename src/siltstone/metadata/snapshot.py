@@ -22,10 +22,12 @@ from siltstone.metadata.entities import (
     NodeMetadata,
     ObjectMetadata,
     ScanPin,
+    StoreLevel,
     StreamMetadata,
     TopicMetadata,
 )
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.levels import refuse_unknown_level
 from siltstone.metadata.log_entry import NO_APPEND_ID, seal, unseal
 from siltstone.metadata.users import ScramUser
 from siltstone.model.acls import AclBinding, Authorization
@@ -140,6 +142,13 @@ class Quotas(msgspec.Struct, frozen=True, array_like=True, tag=84):
     rows: tuple[ClientQuota, ...]
 
 
+class SnapshotLevel(msgspec.Struct, frozen=True, array_like=True, tag=91):
+    """One row, and no part at all at level 1. It comes before the parts that a program of a lower level cannot decode,
+    so such a program says the level, and not what it could not decode."""
+
+    rows: tuple[StoreLevel, ...]
+
+
 Part: TypeAlias = (
     Contents
     | Streams
@@ -156,6 +165,7 @@ Part: TypeAlias = (
     | Acls
     | SnapshotAuthorization
     | Quotas
+    | SnapshotLevel
 )
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Part] = msgspec.msgpack.Decoder(Part)
@@ -174,10 +184,11 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
         if row.copies or row.uncertain
     ]
     authorization = [] if image.authorization == Authorization() else [image.authorization]
+    level = [] if image.level == StoreLevel() else [image.level]
     tables: tuple[Sized, ...] = (
         image.streams, image.objects, image.nodes, image.keys, image.jobs, image.topics, image.sequences,
         image.pins, copies, image.users, image.ended_sessions, image.acls, authorization,
-        image.quotas,
+        image.quotas, level,
     )  # fmt: skip
     yield Contents(
         next_stream_id=image.next_stream_id,
@@ -186,6 +197,7 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
         row_count=sum(map(len, tables)),
         append_id=bytes.fromhex(image.append_id),
     )
+    yield from _parts_of(SnapshotLevel, level)
     without_ranges = (replace(stream, ranges=()) for stream in _by_key(image.streams))
     yield from _parts_of(Streams, without_ranges)
     yield from _parts_of(_objects, _by_key(image.objects), lambda row: 1 + len(row.ranges))
@@ -234,7 +246,7 @@ def _parts_of(
 
 def decode_snapshot(version: int, chunks: Iterable[bytes]) -> MetadataImage:
     """Decodes the chunks of the snapshot at ``version``. Raises the errors of ``unseal``, SnapshotIncomplete,
-    SnapshotPartUnknown."""
+    SnapshotPartUnknown, LevelUnknown."""
     parts = (_decode_part(version, number, chunk) for number, chunk in enumerate(chunks))
     contents = next(parts, None)
     if not isinstance(contents, Contents):
@@ -248,6 +260,9 @@ def decode_snapshot(version: int, chunks: Iterable[bytes]) -> MetadataImage:
             raise SnapshotIncomplete(
                 f"the metadata snapshot at version {version} has two first chunks; restore the database from a backup"
             )
+        if isinstance(part, SnapshotLevel):
+            for level in part.rows:
+                refuse_unknown_level(level)
         rows[type(part)].extend(part.rows)
     found = sum(map(len, rows.values()))
     if found != contents.row_count:
@@ -303,6 +318,7 @@ def _image(version: int, contents: Contents, rows: Mapping[type[Part], list[Any]
         acls=ShardedMap((row.key, row) for row in rows[Acls]),
         authorization=next(iter(rows[SnapshotAuthorization]), Authorization()),
         quotas=ShardedMap((row.key, row) for row in rows[Quotas]),
+        level=next(iter(rows[SnapshotLevel]), StoreLevel()),
     )
 
 

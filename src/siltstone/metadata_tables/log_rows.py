@@ -33,6 +33,7 @@ SHOWN_KEYS = (
     "balance",
     "feature/",
     "node-feature/",
+    "node-program/",
     "lost-log/",
     "unreachable-from/",
 )

@@ -74,6 +74,17 @@ CONNECTIONS_IDLE_MS_MAX = 10 * MINUTE_MS
 CLOSE_TIME_LIMIT_MS = 10 * SECOND_MS
 """How long a closing node waits for the requests that it has started to handle."""
 
+# -- coordinators of groups and transactions -----------------------------------------------------------------
+
+COORDINATOR_LOAD_WAIT_MS = 500
+"""How long a request waits until the log of its coordinator is read before it is answered with an error that the client
+retries. Reading mostly takes milliseconds, and a client retries after a hundred at the earliest."""
+
+COORDINATOR_LOAD_BACKOFF_MS_MIN = 100
+COORDINATOR_LOAD_BACKOFF_MS_MAX = 10 * SECOND_MS
+"""After a failure, a coordinator reads its log again with waits that double up to the maximum, and after damage with
+the maximum at once."""
+
 # -- consumer groups -------------------------------------------------------------------------------------
 
 GROUP_INITIAL_REBALANCE_DELAY_MS = 3 * SECOND_MS
@@ -160,10 +171,6 @@ GROUP_RECORDS_WAITING_BYTES_MAX = 16 * MIB
 """The most bytes of records that wait to be appended to one partition of ``__consumer_offsets``: a second of a slow
 disk. Beyond this, requests of its groups are answered with an error that clients retry."""
 
-GROUP_LOAD_WAIT_MS = 500
-"""How long a request waits until its group is loaded before it is answered with an error that the client retries.
-Loading mostly takes milliseconds, and a client retries after a hundred at the earliest."""
-
 GROUP_CLOSE_WAIT_MS = 5 * SECOND_MS
 """How long a closing coordinator waits for records being appended; then it answers their clients with an error that
 makes them retry."""
@@ -173,11 +180,6 @@ GROUP_CHECKPOINT_LIVE_FACTOR = 8
 """A partition of ``__consumer_offsets`` is rewritten when it holds more than GROUP_CHECKPOINT_RECORDS_MIN records and
 more than GROUP_CHECKPOINT_LIVE_FACTOR times its live ones: it loads in a second, and a rewrite costs an eighth of the
 appends."""
-
-GROUP_LOAD_BACKOFF_MS_MIN = 100
-GROUP_LOAD_BACKOFF_MS_MAX = 10 * SECOND_MS
-"""After a failure, loading a partition of ``__consumer_offsets`` is retried with waits that double up to the
-maximum."""
 
 # -- transactions --------------------------------------------------------------------------------------------
 
@@ -192,10 +194,6 @@ clients retry; the others continue."""
 TRANSACTION_WAIT_MS = 1_000
 """How long a request waits for the transaction before it to be complete. On one node it is complete at once; else its
 markers take milliseconds, or 60 where the log is in a bucket."""
-
-TRANSACTION_LOAD_WAIT_MS = 500
-"""How long a request waits until its transactional id is loaded before it is answered with an error that the client
-retries."""
 
 TRANSACTION_EXPIRY_CHECK_INTERVAL_MS = 60 * MINUTE_MS
 """How often transactional ids are checked for expiration [Kafka:
@@ -227,11 +225,6 @@ says whether it is still its own."""
 HIDDEN_MARKER_CHECK_INTERVAL_MS = 10_000
 """How often the open partitions are looked through for transactions whose marker cannot be read: so long readers of
 committed records wait behind damage. Usually no transaction is looked at twice, and a partition takes a microsecond."""
-
-TRANSACTION_LOAD_BACKOFF_MS_MIN = 100
-TRANSACTION_LOAD_BACKOFF_MS_MAX = 10_000
-"""After a failure, loading a partition of ``__transaction_state`` is retried with waits that double up to the
-maximum."""
 
 # -- admin listeners: metrics and health ---------------------------------------------------------------------
 

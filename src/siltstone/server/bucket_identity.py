@@ -40,8 +40,8 @@ keys of other programs rarely precede them."""
 OBJECTS_LOOKED_AT = 10
 """How many committed objects are looked up to recognise a bucket from before markers existed."""
 
-ADDED_INTERVAL_MS = 200
-"""A bucket that is added is used within a second. Each check costs a look-up in the image."""
+ADDED_INTERVAL_MS = 800
+"""A bucket that is added is used within a second."""
 
 REFUSED_INTERVAL_MS = 5_000
 

@@ -14,6 +14,9 @@ BEFORE_VERSIONS_IN_LOGS = "19f6502ed4ffecf7f916d027f47ebb28aaeece9f"
 """The last commit whose logs, in files and in buckets, have format 1: later ones say which version of the metadata
 their node had read. A program of this commit cannot read the log of a newer one."""
 
+BEFORE_LEVELS = "95493a3c6f83fdad4c5baf128f5737c4a2052edd"
+"""The last commit that knows no levels of stores: it tells none, and refuses a store that has one."""
+
 _MAIN = "import sys; from siltstone.cli.program import main; sys.exit(main())"
 
 

@@ -1,6 +1,6 @@
 """A metadata log that by chance is busy, loses answers, or does late what it was asked."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from random import Random
 
@@ -8,6 +8,7 @@ from siltstone.metadata.log_entry import LogPosition
 from siltstone.metadata.store.port import (
     READ_BYTES_MAX,
     AppendUncertain,
+    LogNews,
     LogUnavailable,
     MetadataLog,
     Snapshot,
@@ -22,6 +23,9 @@ class ChanceLog:
         self._outage_left = 0
         self._rng = rng
         self._late: list[tuple[bytes, LogPosition]] = []
+
+    def take_turn(self) -> bool:
+        return self.log.take_turn()
 
     def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
         self.land_late()
@@ -58,6 +62,9 @@ class ChanceLog:
         return self.log.load_snapshot()
 
     read_only_note = ""
+
+    def listen(self, on_news: Callable[[], None]) -> LogNews | None:
+        return self.log.listen(on_news)
 
     def clock_offset_ms(self) -> int:
         return self.log.clock_offset_ms()

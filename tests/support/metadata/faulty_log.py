@@ -8,6 +8,7 @@ from siltstone.metadata.log_entry import LogPosition
 from siltstone.metadata.store.port import (
     READ_BYTES_MAX,
     AppendUncertain,
+    LogNews,
     LogUnavailable,
     MetadataLog,
     Snapshot,
@@ -33,9 +34,14 @@ class FaultyLog:
         """What another client does just before each of the next appends."""
         self.snapshot_fails = False
         self.clock_is_ahead_ms = 0
-        self.appends = 0
+        self.appends = self.turns = 0
+        self.turn_is_new = True
         self.heads = 0
         self._late: list[tuple[bytes, LogPosition]] = []
+
+    def take_turn(self) -> bool:
+        self.turns += 1
+        return self.turn_is_new
 
     def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
         self.appends += 1
@@ -78,6 +84,9 @@ class FaultyLog:
         return self.log.load_snapshot()
 
     read_only_note = ""
+
+    def listen(self, on_news: Callable[[], None]) -> LogNews | None:
+        return self.log.listen(on_news)
 
     def clock_offset_ms(self) -> int:
         return self.clock_is_ahead_ms

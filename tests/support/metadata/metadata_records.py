@@ -16,6 +16,7 @@ from siltstone.metadata.records import (
     JobStarted,
     KeyRemoved,
     KeySet,
+    LevelRaised,
     LogMoved,
     NodeDraining,
     NodeFenced,
@@ -173,6 +174,7 @@ QUOTAS: tuple[Record, ...] = (
     QuotaSet(OF_AN_ADDRESS, QuotaKey.CONNECTION_CREATION_RATE, 5.0),
     QuotaRemoved(ADAS_DEFAULT, QuotaKey.REQUEST_PERCENTAGE),
 )
+LEVELS: tuple[Record, ...] = (LevelRaised(2, "0.1.0", 1_700_000_000_000),)
 MOVING = (LogMoved("postgresql://siltstone@host/database?schema=siltstone"),)
 ONE_OF_EACH = (
     *STREAMS_AND_OBJECTS,
@@ -185,5 +187,6 @@ ONE_OF_EACH = (
     *USERS,
     *ACLS,
     *QUOTAS,
+    *LEVELS,
     *MOVING,
 )

@@ -3,10 +3,12 @@
 from support.terminal.broker_rows import BROKER_ROWS
 from support.terminal.cases import INTERRUPTED, NO_STORE, SAID_INTERRUPTED, Case, State, begun, row
 from support.terminal.erasure_rows import ERASURE_ROWS
+from support.terminal.level_rows import LEVEL_ROWS
 
 ROWS: dict[str, dict[State, Case | str]] = {
     **BROKER_ROWS,
     **ERASURE_ROWS,
+    **LEVEL_ROWS,
     "": row(
         Case("", shows="Run a broker"),
         "it only shows its help",

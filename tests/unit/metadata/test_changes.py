@@ -29,6 +29,7 @@ from siltstone.metadata.commands import (
     StartJob,
 )
 from siltstone.metadata.decisions.table import DECISIONS
+from siltstone.metadata.levels import RaiseLevel
 from siltstone.metadata.node_address import NODE_LISTENER_KEY
 from siltstone.metadata.quotas import AlterQuotas, QuotaChange
 from siltstone.metadata.users import AlterUsers, EndSessions
@@ -54,6 +55,16 @@ NOT_AUDITED = {
     "PinScan", "UnpinScan", "BeginSinkBatch", "CommitSinkBatch",
 }  # fmt: skip
 BINDING = allow(AclOperation.READ, AclResourceType.TOPIC, "t")
+
+
+def test_au03_a_level_that_is_raised_is_an_event_once() -> None:
+    world = MetadataWorld()
+    before = world.image
+    assert world.do(RaiseLevel(2, "0.1.0")) == 2
+    (event,) = changes_of(RaiseLevel(2, "0.1.0"), before, world.image)
+    assert (event.event, event.operation, event.resource) == (AuditKind.MODE, "RAISE", "level")
+    assert (event.before, event.after) == ("1", "2, by siltstone 0.1.0")
+    assert changes_of(RaiseLevel(2, "0.1.0"), world.image, world.image) == []
 
 
 def test_au03_each_command_is_an_event_or_is_known_not_to_be_one() -> None:

@@ -7,6 +7,7 @@ from siltstone.metadata.client import (
     APPEND_ATTEMPTS_MAX,
     APPEND_MS_MAX,
     ENTRIES_PER_READ,
+    RIVALS_REMEMBERED_MS,
     CommitUnknown,
     MetadataClient,
 )
@@ -78,6 +79,42 @@ def test_a_command_is_decided_again_when_the_version_moved_on(memory) -> None:
     one.execute(RegisterNode(0, "a", ""))
     two.refresh()
     assert [one.execute(CreateStream(0, 1)), two.execute(CreateStream(0, 1))] == [0, 1]
+
+
+def test_a_client_that_met_rivals_waits_for_its_turn_until_it_meets_no_more(memory, log) -> None:
+    clock = ManualClock()
+    rival = client_of(memory, 1)
+    client = MetadataClient(log, clock, seeded_randomness(2))
+
+    def turns_of(key: str) -> int:
+        before = log.turns
+        client.execute(PutKey(key, b""))
+        return log.turns - before
+
+    assert turns_of("alone") == 0
+    log.before_append.append(lambda: rival.execute(PutKey("rival", b"")))
+    assert turns_of("loses once") == 1
+    assert turns_of("in turn") == 1
+    clock.advance_ms(RIVALS_REMEMBERED_MS / 2)
+    rival.execute(PutKey("rival again", b""))
+    appends = log.appends
+    assert turns_of("reads first") == 1
+    assert log.appends == appends + 1, "it lost nothing"
+    clock.advance_ms(RIVALS_REMEMBERED_MS * 3 / 4)
+    assert turns_of("remembers the last one") == 1
+    clock.advance_ms(RIVALS_REMEMBERED_MS)
+    assert turns_of("alone again") == 0
+
+
+def test_a_turn_that_is_held_still_is_not_read_in_again(memory, log) -> None:
+    client = client_of(log)
+    client._met_rivals()
+    log.turn_is_new = False
+    rival = client_of(memory, 3)
+    rival.execute(PutKey("unexpected", b""))
+    client.execute(PutKey("a", b""))
+    assert log.appends == 2, "the first one met the entry: a turn protects nothing"
+    assert client.image.keys.keys() >= {"unexpected", "a"}
 
 
 def test_sr28_entries_applied_at_once_and_one_by_one_give_one_image_and_one_snapshot(memory) -> None:

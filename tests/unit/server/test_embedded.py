@@ -278,3 +278,10 @@ def test_sa01_what_clients_of_a_broker_with_users_are_given() -> None:
         with pytest.raises(InvalidRequest, match="was given no user eve; its users are ada, bob"):
             broker.client_config("eve")
         assert "pencil" not in repr(broker) + repr(broker.statistics()) + repr(vars(broker))
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_loading_the_broker_leaves_the_garbage_collector_as_it_was(is_on: bool) -> None:
+    program = f"import gc, siltstone; gc.{'enable' if is_on else 'disable'}(); siltstone.Broker; print(gc.isenabled())"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"{is_on}\n"

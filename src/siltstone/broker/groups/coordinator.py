@@ -1,16 +1,9 @@
 """The coordinator of the groups in one partition of ``__consumer_offsets``.
 
-::
-
-    LOADING ──loaded──▶ ACTIVE ──an append failed, or a bug──▶ LOADING (reads the log again)
-       │                   └──close──▶ CLOSED
-       └──damaged log──▶ DAMAGED ◀──a bug in a background task── LOADING, ACTIVE
-
-A damaged log is loaded again from time to time, in case its object was restored; no damage is skipped.
-While the coordinator is active, ``known_groups`` decides requests as they arrive, and ``log_writer`` sends each
-answer when the records of its decision are durable. Except for rebalances that are in progress, memory holds only
-what the log holds. So after any failure the coordinator may read the log again (``loading``): members see a rebalance
-at worst, and no acknowledged offset is lost.
+Its phases are those of ``coordination.life``. While it is active, ``known_groups`` decides requests as they arrive, and
+``log_writer`` sends each answer when the records of its decision are durable. Except for rebalances that are in
+progress, memory holds only what the log holds. So when the log is read again (``loading``), members see a rebalance at
+worst, and no acknowledged offset is lost.
 
 When the log has grown long, ``write_checkpoint`` writes the live state again at its end and trims what is before it.
 """
@@ -18,12 +11,13 @@ When the log has grown long, ``write_checkpoint`` writes the live state again at
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from enum import Enum, auto
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeAlias, TypeVar
 
 import msgspec
 
+from siltstone.broker.coordination.checkpoints import LogSize, write_again
+from siltstone.broker.coordination.life import CoordinatorLife, resolved_after
 from siltstone.broker.groups.known_groups import GroupEnvironment, KnownGroup, KnownGroups, OffsetExpiry
 from siltstone.broker.groups.loading import Replay, replay
 from siltstone.broker.groups.log_writer import LogWriter
@@ -39,18 +33,14 @@ from siltstone.broker.groups.ports import GroupLog, GroupLogs
 from siltstone.broker.groups.rules.requests import Answer, ForgetOffsets, GroupTimer, Request
 from siltstone.broker.partitions.transaction_state import PermissionQuestion
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.model.errors import CorruptData, SiltstoneError
-from siltstone.model.serving_limits import (
-    GROUP_CLOSE_WAIT_MS,
-    GROUP_LOAD_BACKOFF_MS_MAX,
-    GROUP_LOAD_BACKOFF_MS_MIN,
-    GROUP_LOAD_WAIT_MS,
-)
+from siltstone.model.serving_limits import GROUP_CLOSE_WAIT_MS
 from siltstone.runtime.clock import Clock
-from siltstone.runtime.tasks import TaskGroup
 
 MakeRequest: TypeAlias = Callable[[KnownGroup | None], Request | ErrorCode]
 """Makes a request from the known group, None when the group is not known; or refuses."""
+
+Step: TypeAlias = list[tuple[EncodedRecord, LogProducer | None]]
+"""Records that a checkpoint adds in one turn. A producer has written its record in a transaction that is open."""
 
 RECORDS_PER_STEP = 1_000
 """A step of a checkpoint takes a few milliseconds of the event loop, and the memory of as many records."""
@@ -58,20 +48,6 @@ RECORDS_PER_STEP = 1_000
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-class Phase(Enum):
-    LOADING = auto()
-    ACTIVE = auto()
-    DAMAGED = auto()
-    CLOSED = auto()
-
-
-REFUSALS = {
-    Phase.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    Phase.DAMAGED: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    Phase.CLOSED: ErrorCode.NOT_COORDINATOR,
-}
 
 
 class CoordinatorStatistics(msgspec.Struct, frozen=True):
@@ -92,31 +68,23 @@ class GroupCoordinator:
         self._partition = partition
         self._logs = logs
         self._environment = environment
-        self._tasks = TaskGroup(f"group-coordinator-{partition}", self._task_failed)
-        self._phase = Phase.LOADING
+        self._life = CoordinatorLife(
+            "groups", f"__consumer_offsets-{partition}", environment.clock, self._read_log, self._discard
+        )
         self._log: GroupLog | None = None
+        self._length = LogSize(0, 0)
         self._groups: KnownGroups | None = None
         self._expiry: OffsetExpiry | None = None
         self._last_writer: LogWriter | None = None
-        self._log_records_before = 0
         self._unknown: Mapping[bytes, bytes] = {}
         self._topics_to_forget: set[str] = set()
-        self._is_checkpointing = False
-        self._waiting_for_load: dict[asyncio.Future[None], None] = {}
-        self._loads = self._checkpoints = 0
 
     def start(self) -> None:
-        self._tasks.start("load", self._load())
+        self._life.start()
 
     async def loaded(self) -> None:
-        """Waits until the groups are loaded, at most GROUP_LOAD_WAIT_MS."""
-        if self._phase is not Phase.LOADING:
-            return
-        loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting_for_load[loaded] = None
-        with resolved_after(loaded, GROUP_LOAD_WAIT_MS, self._environment.clock):
-            await loaded
-        self._waiting_for_load.pop(loaded, None)
+        """Waits until the groups are loaded, at most COORDINATOR_LOAD_WAIT_MS."""
+        await self._life.loaded()
 
     # -- ask ---------------------------------------------------------------------------------------------
 
@@ -125,7 +93,7 @@ class GroupCoordinator:
         an error code, that is the answer. Raises InvalidRequest when a text of the request is too long for a record."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         if self._groups is None:
-            answer.set_result(REFUSALS[self._phase])
+            answer.set_result(self._life.refusal)
             return answer
         request = asked(self._groups.by_id.get(group_id)) if callable(asked) else asked
         if isinstance(request, ErrorCode):
@@ -140,7 +108,7 @@ class GroupCoordinator:
         durable."""
         answer: asyncio.Future[T | ErrorCode] = asyncio.get_running_loop().create_future()
         if self._groups is None:
-            answer.set_result(REFUSALS[self._phase])
+            answer.set_result(self._life.refusal)
         else:
             self._groups.writer.give(group_id, answer, take(self._groups.by_id.get(group_id)))
         return answer
@@ -148,7 +116,7 @@ class GroupCoordinator:
     def look_at_all(self, take: Callable[[KnownGroup], T]) -> list[T] | ErrorCode:
         """Calls ``take`` with every group, in its present state, which need not be durable yet."""
         if self._groups is None:
-            return REFUSALS[self._phase]
+            return self._life.refusal
         return [take(known) for known in self._groups.by_id.values()]
 
     # -- transactions ------------------------------------------------------------------------------------
@@ -198,20 +166,20 @@ class GroupCoordinator:
         groups = [] if self._groups is None else list(self._groups.groups())
         return CoordinatorStatistics(
             partition=self._partition,
-            phase=self._phase.name,
+            phase=self._life.phase.name,
             groups=len(groups),
             members=sum(len(group.members) for group in groups),
-            log_records=self._log_records,
+            log_records=0 if self._groups is None else self._length.records,
             live_records=self._live_records,
-            loads=self._loads,
-            checkpoints=self._checkpoints,
+            loads=self._life.loads,
+            checkpoints=self._life.checkpoints,
         )
 
     def end_waits(self) -> None:
         """Answers every waiting and every later request with NOT_COORDINATOR, except requests with records that are
         being written: these are answered when the records are durable."""
         groups, self._groups = self._groups, None
-        self._enter(Phase.CLOSED)
+        self._life.end()
         if self._expiry is not None:
             self._expiry.stop()
         if groups is not None:
@@ -223,54 +191,27 @@ class GroupCoordinator:
         self.end_waits()
         if self._last_writer is not None:
             await _flushed_or_late(self._last_writer, self._environment.clock)
-        await self._tasks.cancel()
+        await self._life.tasks.cancel()
 
     # -- load --------------------------------------------------------------------------------------------
 
-    async def _load(self) -> None:
-        backoff_ms, logged = GROUP_LOAD_BACKOFF_MS_MIN, ""
-        while True:
-            try:
-                group_log = await self._logs.open(self._partition)
-                self._begin(group_log, await replay(group_log))
-            except CorruptData as damage:
-                if str(damage) != logged:
-                    logged = str(damage)
-                    log.error(
-                        "__consumer_offsets-%d cannot be read, its groups are not available until it can: %s. Restore "
-                        "what is damaged; loading is tried again every %d s",
-                        self._partition, damage, GROUP_LOAD_BACKOFF_MS_MAX // 1000,
-                    )  # fmt: skip
-                if self._phase is Phase.CLOSED:
-                    return
-                self._enter(Phase.DAMAGED)
-                await self._environment.clock.sleep_ms(GROUP_LOAD_BACKOFF_MS_MAX)
-                continue
-            except SiltstoneError as trouble:
-                log.warning(
-                    "groups of __consumer_offsets-%d could not be loaded, will retry: %s",
-                    self._partition,
-                    trouble,
-                )
-                await self._environment.clock.sleep_ms(backoff_ms)
-                backoff_ms = min(2 * backoff_ms, GROUP_LOAD_BACKOFF_MS_MAX)
-                continue
-            return
+    async def _read_log(self) -> Callable[[], None]:
+        group_log = await self._logs.open(self._partition)
+        loaded = await replay(group_log)
+        return lambda: self._begin(group_log, loaded)
 
     def _begin(self, group_log: GroupLog, loaded: Replay) -> None:
-        if self._phase is Phase.CLOSED:
-            return
-        writer = LogWriter(group_log, self._tasks, self._fail)
-        self._log, self._log_records_before = group_log, loaded.records_read
-        self._unknown = loaded.unknown
+        settings = self._environment.settings
+        self._log, self._unknown = group_log, loaded.unknown
+        self._length = LogSize(
+            settings.checkpoint_records_min, settings.checkpoint_live_factor, loaded.records_read
+        )
+        writer = LogWriter(group_log, self._length, self._life.tasks, self._life.fail)
         self._groups = KnownGroups(loaded.groups, writer, self._environment, self._ring)
-        self._expiry = OffsetExpiry(self._groups, self._environment, self._fail)
+        self._expiry = OffsetExpiry(self._groups, self._environment, self._life.fail)
         self._expiry.start()
-        self._is_checkpointing = False
-        self._loads += 1
         _forget(self._groups, self._belongs_to_deleted_topic)
         self._topics_to_forget.clear()
-        self._enter(Phase.ACTIVE)
         self._checkpoint_if_long()
 
     def _belongs_to_deleted_topic(self, name: str, committed: CommittedOffset) -> bool:
@@ -280,37 +221,14 @@ class GroupCoordinator:
         topic = self._environment.topics.by_name(name)
         return topic is None or committed.committed_ms < topic.created_ms or name in self._topics_to_forget
 
-    def _enter(self, phase: Phase) -> None:
-        self._phase = phase
-        for waiting in self._waiting_for_load:
-            _resolve(waiting)
-        self._waiting_for_load.clear()
-
-    def _fail(self, failure: Exception) -> None:
-        """Discards the state in memory and reads the log again, so that no answer contradicts the log."""
-        groups, self._groups = self._groups, None
-        if groups is None:
-            return
-        log.warning(
-            "groups of __consumer_offsets-%d are loaded again after a failure: %r", self._partition, failure
-        )
-        self._discard(groups)
-        self._phase = Phase.LOADING
-        self.start()
-
-    def _task_failed(self, failure: BaseException) -> None:
-        """Only a bug ends a task: the state in memory is not certain, and loading again may meet the same bug."""
-        self._enter(Phase.DAMAGED)
+    def _discard(self) -> None:
+        """Stops everything that works on the state in memory: offsets do not expire, and no record is appended."""
         groups, self._groups = self._groups, None
         if groups is not None:
-            self._discard(groups)
-
-    def _discard(self, groups: KnownGroups) -> None:
-        """Stops everything that works on the state in memory: offsets do not expire, and no record is appended."""
-        assert self._expiry is not None
-        self._expiry.stop()
-        groups.writer.stop()
-        groups.abandon(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            assert self._expiry is not None
+            self._expiry.stop()
+            groups.writer.stop()
+            groups.abandon(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _ring(self, group_id: str, timer: GroupTimer) -> None:
         assert self._groups is not None
@@ -318,44 +236,23 @@ class GroupCoordinator:
             self._groups.rang(group_id, timer)
         except Exception as bug:
             log.exception("a timer of group %r failed", group_id)
-            self._fail(bug)
+            self._life.fail(bug)
 
     # -- checkpoint --------------------------------------------------------------------------------------
-
-    @property
-    def _log_records(self) -> int:
-        return 0 if self._groups is None else self._log_records_before + self._groups.writer.records_added
 
     @property
     def _live_records(self) -> int:
         return 0 if self._groups is None else self._groups.live_records + len(self._unknown)
 
     def _checkpoint_if_long(self) -> None:
-        assert self._groups is not None
-        settings = self._environment.settings
-        limit = max(settings.checkpoint_records_min, settings.checkpoint_live_factor * self._live_records)
-        if self._log_records > limit and not self._is_checkpointing:
-            self._is_checkpointing = True
-            self._tasks.start("checkpoint", self._checkpoint())
+        if self._length.is_long(self._live_records):
+            self._life.checkpoint(self._checkpoint)
 
-    async def _checkpoint(self) -> None:
+    async def _checkpoint(self) -> bool:
         groups, group_log = self._groups, self._log
         if groups is None or group_log is None:
-            return
-        records_before = groups.writer.records_added
-        try:
-            is_done = await write_checkpoint(groups.by_id, groups.writer, group_log, self._unknown)
-        except SiltstoneError as trouble:
-            log.warning(
-                "__consumer_offsets-%d could not be trimmed, its log stays longer: %s",
-                self._partition,
-                trouble,
-            )
-            is_done = True  # the next checkpoint, after as many new records, trims this part too
-        if is_done and groups is self._groups:
-            self._log_records_before = -records_before
-            self._is_checkpointing = False
-            self._checkpoints += 1
+            return False
+        return await write_checkpoint(groups.by_id, groups.writer, group_log, self._length, self._unknown)
 
 
 def _forget(groups: KnownGroups, is_over: Callable[[str, CommittedOffset], bool]) -> None:
@@ -375,61 +272,43 @@ async def _flushed_or_late(writer: LogWriter, clock: Clock) -> None:
         await asyncio.wait({writer.flushed(), late}, return_when=asyncio.FIRST_COMPLETED)
 
 
-@contextmanager
-def resolved_after(future: "asyncio.Future[None]", duration_ms: int, clock: Clock) -> Iterator[None]:
-    """Resolves the future after so long; not any more when the block has ended."""
-    timer = clock.call_after_ms(duration_ms, lambda: _resolve(future))
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _resolve(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
-
-
 async def write_checkpoint(
-    groups: Mapping[str, KnownGroup], writer: LogWriter, log: GroupLog, unknown: Mapping[bytes, bytes]
-) -> bool:
-    """Writes the live state again at the end of the log, and trims the log before it. ``unknown``: records that are
-    kept as they are. False: an append failed, and nothing was trimmed. Raises what trimming raises.
-
-    Requests continue meanwhile and change ``groups``, and the log is right all the same: each record here holds the
-    value at the moment when it is written, and a later change comes later in the log. A key that was removed has its
-    tombstone after the start of the checkpoint or, if it was removed before, no record in it. An offset and the
-    pending ones of its partition are added in one turn, in the order in which they were committed: no marker comes
-    between them.
-    """
-    start_offset = log.next_offset
-    added = len(unknown)
-    writer.add(list(unknown.items()))
-    for offset_and_pending in _live_records(groups):
-        for record, producer in offset_and_pending:
-            writer.add([record], producer=producer)
-        added += len(offset_and_pending)
-        if added >= RECORDS_PER_STEP:
-            added = 0
-            if await writer.flushed() is not True:
-                return False
-    if await writer.flushed() is not True:
-        return False
-    await log.trim_before(start_offset)
-    return True
-
-
-def _live_records(
     groups: Mapping[str, KnownGroup],
-) -> Iterator[list[tuple[EncodedRecord, LogProducer | None]]]:
+    writer: LogWriter,
+    log: GroupLog,
+    length: LogSize,
+    unknown: Mapping[bytes, bytes],
+) -> bool:
+    """See ``coordination.checkpoints``. ``unknown``: records that are kept as they are. An offset and the pending ones
+    of its partition are added in one turn, in the order in which they were committed: no marker comes between them."""
+
+    async def append(step: Step) -> bool:
+        for record, producer in step:
+            writer.add([record], producer=producer)
+        return await writer.flushed() is True
+
+    return await write_again(log, length, _steps(groups, unknown), append)
+
+
+def _steps(groups: Mapping[str, KnownGroup], unknown: Mapping[bytes, bytes]) -> Iterator[Step]:
+    """Yields some RECORDS_PER_STEP records at a time."""
+    step: Step = [(record, None) for record in unknown.items()]
+    for offset_and_pending in _live_records(groups):
+        step += offset_and_pending
+        if len(step) >= RECORDS_PER_STEP:
+            yield step
+            step = []
+    yield step
+
+
+def _live_records(groups: Mapping[str, KnownGroup]) -> Iterator[Step]:
     """Yields each record as it is at that moment, together with the offsets that open transactions have written for the
     same partition; ``groups`` may change between two records."""
     for group_id in list(groups):
         known = groups.get(group_id)
         if known is None:
             continue
-        records: list[tuple[EncodedRecord, LogProducer | None]]
-        records = [(encode_record(record), None) for record in known.records_of_group()]
+        records: Step = [(encode_record(record), None) for record in known.records_of_group()]
         if records:
             yield records
         for topic_partition in known.partitions:

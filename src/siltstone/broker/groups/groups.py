@@ -14,12 +14,9 @@ from typing import TypeVar
 
 import msgspec
 
-from siltstone.broker.groups.coordinator import (
-    CoordinatorStatistics,
-    GroupCoordinator,
-    MakeRequest,
-    resolved_after,
-)
+from siltstone.broker.coordination.life import resolved_after
+from siltstone.broker.coordination.timers import TimerHeap
+from siltstone.broker.groups.coordinator import CoordinatorStatistics, GroupCoordinator, MakeRequest
 from siltstone.broker.groups.known_groups import GroupEnvironment, GroupMemory, KnownGroup
 from siltstone.broker.groups.offsets_log.record import LogProducer
 from siltstone.broker.groups.ports import (
@@ -31,10 +28,9 @@ from siltstone.broker.groups.ports import (
 )
 from siltstone.broker.groups.rules.requests import Answer, Request, TopicPartition
 from siltstone.broker.groups.settings import GroupSettings
-from siltstone.broker.groups.timers import TimerHeap
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import InvalidRequest, SiltstoneError
-from siltstone.model.serving_limits import GROUP_LOAD_WAIT_MS
+from siltstone.model.serving_limits import COORDINATOR_LOAD_WAIT_MS
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
 from siltstone.runtime.tasks import TaskGroup
@@ -384,10 +380,11 @@ class Groups:
             )
 
     async def _wait_for_count(self, counting: "asyncio.Task[None]") -> None:
-        """Waits for GROUP_LOAD_WAIT_MS at most: while the metadata is locked, creating the topic takes half a minute,
-        and the requests behind this one on its connection wait for its answer. The creation continues meanwhile."""
+        """Waits for COORDINATOR_LOAD_WAIT_MS at most: while the metadata is locked, creating the topic takes half a
+        minute, and the requests behind this one on its connection wait for its answer. The creation continues
+        meanwhile."""
         late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        with resolved_after(late, GROUP_LOAD_WAIT_MS, self._environment.clock):
+        with resolved_after(late, COORDINATOR_LOAD_WAIT_MS, self._environment.clock):
             await asyncio.wait({counting, late}, return_when=asyncio.FIRST_COMPLETED)
 
     def _coordinator(self, partition: int) -> GroupCoordinator:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from siltstone.broker.coordination.timers import TimerHeap
 from siltstone.broker.groups.consumer_protocol.group import ConsumerGroup
 from siltstone.broker.groups.group_kinds import (
     AnyGroup,
@@ -57,7 +58,6 @@ from siltstone.broker.groups.rules.requests import (
 from siltstone.broker.groups.rules.states import GroupState
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.groups.share_protocol.group import ShareGroup
-from siltstone.broker.groups.timers import TimerHeap
 from siltstone.foundation.quantity_words import counted
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.serving_limits import OFFSETS_LOOKED_AT_PER_TURN

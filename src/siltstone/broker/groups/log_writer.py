@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+from siltstone.broker.coordination.checkpoints import LogSize
 from siltstone.broker.groups.offsets_log.record import EncodedRecord, LogProducer
 from siltstone.broker.groups.ports import GroupLog
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -43,11 +44,14 @@ class _Batch:
 
 
 class LogWriter:
-    """``on_failure`` is called at most once. After that, and after ``stop``, no record is appended, and every answer is
-    COORDINATOR_NOT_AVAILABLE."""
+    """``length``: counts what is added. ``on_failure`` is called at most once. After that, and after ``stop``, no
+    record is appended, and every answer is COORDINATOR_NOT_AVAILABLE."""
 
-    def __init__(self, log: GroupLog, tasks: TaskGroup, on_failure: Callable[[Exception], None]) -> None:
+    def __init__(
+        self, log: GroupLog, length: LogSize, tasks: TaskGroup, on_failure: Callable[[Exception], None]
+    ) -> None:
         self._log = log
+        self._length = length
         self._tasks = tasks
         self._on_failure = on_failure
         self._batches: deque[_Batch] = deque()
@@ -56,7 +60,6 @@ class LogWriter:
         self._is_writing = False
         self._has_ended = False
         self._waiting_bytes = 0
-        self.records_added = 0
 
     @property
     def has_backlog(self) -> bool:
@@ -100,7 +103,7 @@ class LogWriter:
             if group_id is not None:
                 batch.group_ids.add(group_id)
                 self._newest_of[group_id] = batch
-        self.records_added += len(records)
+        self._length.added += len(records)
         if records and not self._is_writing:
             self._is_writing = True
             self._tasks.start("append", self._write())

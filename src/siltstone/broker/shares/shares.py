@@ -14,11 +14,11 @@ from typing import TypeAlias
 
 import msgspec
 
+from siltstone.broker.coordination.timers import TimerHeap
 from siltstone.broker.deliveries.progress import DeliveryState, ShareProgress
 from siltstone.broker.deliveries.steps import AcknowledgeType, expire, release_all, start_at
 from siltstone.broker.group_configs import EARLIEST, ShareConfig, duration_ms, key_of_group, share_config
 from siltstone.broker.groups.settings import GroupSettings
-from siltstone.broker.groups.timers import TimerHeap
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.partitions.share_progress import KnownShare

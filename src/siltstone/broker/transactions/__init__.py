@@ -10,5 +10,6 @@ a batch that comes late cannot belong to the next transaction. A client of versi
 
 ``rules`` decides, as pure functions; start with ``rules.states``, the table. ``coordinator`` performs the decisions for
 the transactional ids of one partition of ``__transaction_state``, whose records are in ``state_log``; ``ports`` says
-what it needs of the broker. No request of a client reaches this package yet: the broker refuses transactions.
+what it needs of the broker. A request is passed from ``apis`` to ``transactions``, all coordinators of this node, and
+from there to one of them, whose life is in ``broker.coordination``.
 """

@@ -1,10 +1,6 @@
 """The coordinator of the transactional ids in one partition of ``__transaction_state``.
 
-::
-
-    LOADING ──loaded──▶ ACTIVE ──an append failed──▶ LOADING (reads the log again)
-       │                   └──close──▶ CLOSED
-       └──damaged log──▶ DAMAGED, until the log can be read
+Its phases are those of ``coordination.life``.
 
 A commit is one turn of the event loop when this node leads all partitions of the transaction and they are open: the
 prepared record, the markers and the complete record are appended one after another, and the client is answered when the
@@ -17,17 +13,19 @@ there. Requests for the id wait for that, for a second at most, before the answe
 
 import asyncio
 import logging
+from collections.abc import Callable
 
-from siltstone.broker.groups.coordinator import REFUSALS as GROUP_REFUSALS
-from siltstone.broker.groups.coordinator import Phase
-from siltstone.broker.groups.timers import TimerHeap
-from siltstone.broker.transactions.checkpoint import is_long, write_checkpoint
+import msgspec
+
+from siltstone.broker.coordination.checkpoints import LogSize
+from siltstone.broker.coordination.life import CoordinatorLife, Phase
+from siltstone.broker.coordination.timers import TimerHeap
+from siltstone.broker.transactions.checkpoint import write_checkpoint
 from siltstone.broker.transactions.known_transaction import (
     KnownTransaction,
     Retries,
     TransactionIndex,
     replayed,
-    resolve,
 )
 from siltstone.broker.transactions.ports import (
     MarkerSink,
@@ -59,11 +57,10 @@ from siltstone.broker.transactions.state_log.record import (
     encode_record,
 )
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.model.errors import CorruptData, SiltstoneError
+from siltstone.model.errors import SiltstoneError
 from siltstone.model.serving_limits import (
-    TRANSACTION_LOAD_BACKOFF_MS_MAX,
-    TRANSACTION_LOAD_BACKOFF_MS_MIN,
-    TRANSACTION_LOAD_WAIT_MS,
+    TRANSACTION_CHECKPOINT_LIVE_FACTOR,
+    TRANSACTION_CHECKPOINT_RECORDS_MIN,
     TRANSACTION_MARKER_RETRY_MS_MAX,
     TRANSACTION_MARKER_RETRY_MS_MIN,
     TRANSACTION_RELOAD_INTERVAL_MS,
@@ -71,15 +68,8 @@ from siltstone.model.serving_limits import (
     TRANSACTIONAL_IDS_MAX,
 )
 from siltstone.runtime.clock import Clock
-from siltstone.runtime.tasks import TaskGroup
 
 log = logging.getLogger(__name__)
-
-
-REFUSALS = {
-    **GROUP_REFUSALS,
-    Phase.ACTIVE: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,  # it was loaded again meanwhile
-}
 
 
 class TransactionCoordinator:
@@ -93,6 +83,7 @@ class TransactionCoordinator:
         markers: MarkerSink,
         producer_ids: NewProducerIds,
         clock: Clock,
+        checkpoint_records_min: int = TRANSACTION_CHECKPOINT_RECORDS_MIN,
     ) -> None:
         self._partition = partition
         self._partition_count = partition_count
@@ -101,23 +92,31 @@ class TransactionCoordinator:
         self._producer_ids = producer_ids
         self._clock = clock
         self._timers = TimerHeap(clock)
-        self._tasks = TaskGroup(f"transaction-coordinator-{partition}", self._task_failed)
-        self._phase = Phase.LOADING
+        self._life = CoordinatorLife(
+            "transactions", f"__transaction_state-{partition}", clock, self._read_log, self._discard
+        )
         self._log: TransactionLog | None = None
+        self._length = LogSize(checkpoint_records_min, TRANSACTION_CHECKPOINT_LIVE_FACTOR)
         self._known = TransactionIndex()
         self._retries = Retries(clock)
-        self._log_records = 0
-        self._is_checkpointing = False
         self._doubted_ms = -float("inf")
-        self._waiting_for_load: dict[asyncio.Future[None], None] = {}
 
     @property
     def phase(self) -> Phase:
-        return self._phase
+        return self._life.phase
 
-    @property
-    def _is_closed(self) -> bool:
-        return self._phase is Phase.CLOSED
+    def start(self) -> None:
+        self._life.start()
+
+    async def loaded(self) -> None:
+        """Waits until the transactions are loaded, at most COORDINATOR_LOAD_WAIT_MS."""
+        await self._life.loaded()
+
+    async def close(self) -> None:
+        """Decides nothing any more. Appends that are under way may still become durable."""
+        self._life.end()
+        self._discard()
+        await self._life.tasks.cancel()
 
     def transactions(self) -> list[Transaction]:
         """Returns the transactions in their present state, which need not be durable yet."""
@@ -126,19 +125,6 @@ class TransactionCoordinator:
     def find(self, transactional_id: str) -> Transaction | None:
         known = self._known.get(transactional_id)
         return None if known is None else known.transaction
-
-    async def loaded(self) -> None:
-        """Waits until the transactions are loaded, at most TRANSACTION_LOAD_WAIT_MS."""
-        if self._phase is not Phase.LOADING:
-            return
-        loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting_for_load[loaded] = None
-        timer = self._clock.call_after_ms(TRANSACTION_LOAD_WAIT_MS, lambda: resolve(loaded))
-        try:
-            await loaded
-        finally:
-            timer.cancel()
-            self._waiting_for_load.pop(loaded, None)
 
     # -- ask ---------------------------------------------------------------------------------------------
 
@@ -159,8 +145,8 @@ class TransactionCoordinator:
         """Returns the producer's transaction as it is in the turn in which this returns, and adds nothing to it."""
         deadline_ms = self._clock.monotonic_ms() + TRANSACTION_WAIT_MS
         while True:
-            if self._phase is not Phase.ACTIVE:
-                return REFUSALS[self._phase]
+            if self.phase is not Phase.ACTIVE:
+                return self._life.refusal
             known = self._known.get(transactional_id)
             if known is None:
                 return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -188,17 +174,17 @@ class TransactionCoordinator:
         known = self._known.get(transactional_id)
         if known is None or not await known.is_durable():
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return joined if self._phase is Phase.ACTIVE else REFUSALS[self._phase]
+        return joined if self.phase is Phase.ACTIVE else self._life.refusal
 
     async def open_of(self, producer_id: int) -> JoinedTransaction | ErrorCode:
         """Returns the transaction of the producer that is open, or has markers on their way, when it is durable."""
-        if self._phase is not Phase.ACTIVE:
-            return REFUSALS[self._phase]
+        if self.phase is not Phase.ACTIVE:
+            return self._life.refusal
         known = self._known.of_producer(producer_id)
         if known is None or known.transaction.state in AT_REST:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         found = known.transaction
-        is_shown = await known.is_durable() and self._phase is Phase.ACTIVE
+        is_shown = await known.is_durable() and self.phase is Phase.ACTIVE
         return self._shown(found, found.partitions) if is_shown else ErrorCode.NOT_COORDINATOR
 
     def _shown(self, transaction: Transaction, partitions: frozenset[TopicPartition]) -> JoinedTransaction:
@@ -213,8 +199,8 @@ class TransactionCoordinator:
         deadline_ms = self._clock.monotonic_ms() + TRANSACTION_WAIT_MS
         try:
             while True:
-                if self._phase is not Phase.ACTIVE:
-                    return None, REFUSALS[self._phase]
+                if self.phase is not Phase.ACTIVE:
+                    return None, self._life.refusal
                 known, answer = await self._decided(transactional_id, request)
                 if known is None or answer is not ErrorCode.CONCURRENT_TRANSACTIONS or known.is_open:
                     return known, answer
@@ -231,7 +217,7 @@ class TransactionCoordinator:
         on the state of that moment. Raises SiltstoneError; then nothing has changed."""
         fresh: int | None = None
         has_opened = False
-        while self._phase is Phase.ACTIVE:
+        while self.phase is Phase.ACTIVE:
             known, now_ms = self._known.get(transactional_id), self._clock.now_ms()
             if known is None and not isinstance(request, StartProducer):
                 return None, ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -251,7 +237,7 @@ class TransactionCoordinator:
                 has_opened = True
                 continue
             return self._perform(known, decision), decision.answer
-        return None, REFUSALS[self._phase]
+        return None, self._life.refusal
 
     def _perform(
         self, known: KnownTransaction | None, decision: TransactionDecision
@@ -268,7 +254,7 @@ class TransactionCoordinator:
         if decision.markers is not None:
             known.left = decision.markers.partitions
             if not self._finish_now(known, decision.markers):
-                self._tasks.start("finish", self._finish(known, decision.markers))
+                self._life.tasks.start("finish", self._finish(known, decision.markers))
         return known
 
     async def _when_durable(self, known: KnownTransaction | None, answer: Answer) -> Answer:
@@ -281,7 +267,7 @@ class TransactionCoordinator:
 
     def _appended(self, written: "asyncio.Future[int]") -> None:
         if not written.cancelled() and (failure := written.exception()) is not None:
-            self._fail(failure)
+            self._life.fail(failure)
 
     # -- markers -----------------------------------------------------------------------------------------
 
@@ -353,9 +339,9 @@ class TransactionCoordinator:
         """Another node knows a newer coordinator, or a newer epoch of a producer, than this coordinator. Its log, which
         is read again, says whether it still decides; where another node leads by now it is not opened."""
         now_ms = self._clock.monotonic_ms()
-        if self._phase is Phase.ACTIVE and now_ms - self._doubted_ms >= TRANSACTION_RELOAD_INTERVAL_MS:
+        if self.phase is Phase.ACTIVE and now_ms - self._doubted_ms >= TRANSACTION_RELOAD_INTERVAL_MS:
             self._doubted_ms = now_ms
-            self._fail("another node knows something newer")
+            self._life.fail("another node knows something newer")
 
     def leaders_changed(self) -> None:
         """Markers that wait are tried again at once: their partitions may have other leaders."""
@@ -364,29 +350,18 @@ class TransactionCoordinator:
     # -- the log -----------------------------------------------------------------------------------------
 
     def _record_added(self) -> None:
-        self._log_records += 1
-        if is_long(self._log_records, len(self._known)) and not self._is_checkpointing:
-            self._is_checkpointing = True
-            self._tasks.start("checkpoint", self._checkpoint())
+        self._length.added += 1
+        if self._length.is_long(len(self._known)):
+            self._life.checkpoint(self._checkpoint)
 
-    async def _checkpoint(self) -> None:
-        known, transaction_log, records_before = self._known, self._log, self._log_records
+    async def _checkpoint(self) -> bool:
+        known, transaction_log = self._known, self._log
         assert transaction_log is not None
 
         def find(transactional_id: str) -> Transaction | None:
             return self.find(transactional_id) if known is self._known else None
 
-        try:
-            await write_checkpoint(known.ids(), find, transaction_log)
-        except SiltstoneError as trouble:
-            log.warning(
-                "__transaction_state-%d could not be trimmed, its log stays longer: %s",
-                self._partition,
-                trouble,
-            )
-        if known is self._known:
-            self._log_records += len(known) - records_before
-            self._is_checkpointing = False
+        return await write_checkpoint(known.ids(), find, transaction_log, self._length)
 
     # -- time --------------------------------------------------------------------------------------------
 
@@ -399,12 +374,12 @@ class TransactionCoordinator:
             self._timers.cancel(key)
 
     def _ring(self, transactional_id: str, start_ms: int) -> None:
-        self._tasks.start("time-out", self._time_out(transactional_id, start_ms))
+        self._life.tasks.start("time-out", self._time_out(transactional_id, start_ms))
 
     async def _time_out(self, transactional_id: str, start_ms: int) -> None:
         """A time-out that cannot be written now is tried again: nothing was changed by it."""
         answer = await self.ask(transactional_id, TimeOut(start_ms))
-        if answer is ErrorCode.COORDINATOR_NOT_AVAILABLE and self._phase is Phase.ACTIVE:
+        if answer is ErrorCode.COORDINATOR_NOT_AVAILABLE and self.phase is Phase.ACTIVE:
             retry_ms = TRANSACTION_MARKER_RETRY_MS_MAX
             self._timers.set(transactional_id, retry_ms, lambda: self._ring(transactional_id, start_ms))
 
@@ -413,87 +388,35 @@ class TransactionCoordinator:
         for transactional_id in self._known.ids():
             await self.ask(transactional_id, Expire(expiration_ms))
 
-    # -- life --------------------------------------------------------------------------------------------
+    # -- load --------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        self._tasks.start("load", self._load())
-
-    async def close(self) -> None:
-        """Decides nothing any more. Appends that are under way may still become durable."""
-        self._end(Phase.CLOSED)
-        await self._tasks.cancel()
-
-    async def _load(self) -> None:
-        backoff_ms = TRANSACTION_LOAD_BACKOFF_MS_MIN
-        while not self._is_closed:
-            try:
-                transaction_log = await self._logs.open(self._partition)
-                self._begin(transaction_log, *await replayed(transaction_log))
-                return
-            except SiltstoneError as trouble:
-                is_damage = isinstance(trouble, CorruptData)
-                log.log(
-                    logging.ERROR if is_damage else logging.WARNING,
-                    "transactions of __transaction_state-%d could not be loaded, will retry: %s",
-                    self._partition,
-                    trouble,
-                )
-                if not self._is_closed:
-                    self._phase = Phase.DAMAGED if is_damage else Phase.LOADING
-                if is_damage:
-                    self._loading_ends()
-            await self._clock.sleep_ms(backoff_ms)
-            backoff_ms = min(2 * backoff_ms, TRANSACTION_LOAD_BACKOFF_MS_MAX)
+    async def _read_log(self) -> Callable[[], None]:
+        transaction_log = await self._logs.open(self._partition)
+        loaded, records_read = await replayed(transaction_log)
+        return lambda: self._begin(transaction_log, loaded, records_read)
 
     def _begin(
         self, transaction_log: TransactionLog, loaded: dict[str, Transaction], records_read: int
     ) -> None:
         """Every prepared transaction gets all its markers again, and every open one its timer, without a request: they
         hold back the readers of committed records."""
-        if self._is_closed:
-            return
         self._timers = TimerHeap(self._clock)
         self._log = transaction_log
         self._known = TransactionIndex(loaded)
-        self._log_records, self._is_checkpointing = records_read, False
-        self._phase = Phase.ACTIVE
-        self._loading_ends()
+        self._length = msgspec.structs.replace(self._length, read=records_read, added=0)
         for known in self._known:
             self._set_timer(known.transaction)
             if known.transaction.state in PREPARED:
                 markers = markers_of(known.transaction)
                 known.left = markers.partitions
-                self._tasks.start("finish", self._finish_loaded(known, markers))
+                self._life.tasks.start("finish", self._finish_loaded(known, markers))
 
     async def _finish_loaded(self, known: KnownTransaction, markers: MarkersToWrite) -> None:
         await self._markers.open(known.left)
         if self._has(known) and not self._finish_now(known, markers):
             await self._finish(known, markers)
 
-    def _fail(self, failure: BaseException | str) -> None:
-        """Discards the state in memory and reads the log again, so that no answer contradicts the log."""
-        if self._phase is not Phase.ACTIVE:
-            return
-        log.warning(
-            "transactions of __transaction_state-%d are loaded again after a failure: %r",
-            self._partition,
-            failure,
-        )
-        self._end(Phase.LOADING)
-        self.start()
-
-    def _task_failed(self, _: BaseException) -> None:
-        """Only a bug ends a task: the state in memory is not certain, and loading again may meet the same bug."""
-        if self._phase is not Phase.CLOSED:
-            self._end(Phase.DAMAGED)
-
-    def _loading_ends(self) -> None:
-        for waiting in self._waiting_for_load:
-            resolve(waiting)
-
-    def _end(self, phase: Phase) -> None:
-        self._phase = phase
-        self._loading_ends()
+    def _discard(self) -> None:
         self._timers.close()
         known, self._known = self._known, TransactionIndex()
         for each in known:

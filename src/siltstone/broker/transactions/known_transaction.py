@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from siltstone.broker.coordination.life import resolve, resolved_after
 from siltstone.broker.transactions.ports import TransactionLog
 from siltstone.broker.transactions.rules.transaction import PREPARED, Transaction, transaction_of
 from siltstone.broker.transactions.state_log.record import (
@@ -48,11 +49,10 @@ class KnownTransaction(msgspec.Struct, eq=False):
         if self.transaction.state in PREPARED and left_ms > 0:
             completed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.waiting = (*self.waiting, completed)
-            timer = clock.call_after_ms(left_ms, lambda: resolve(completed))
             try:
-                await completed
+                with resolved_after(completed, left_ms, clock):
+                    await completed
             finally:
-                timer.cancel()
                 self.waiting = tuple(each for each in self.waiting if each is not completed)
         return self.transaction.state not in PREPARED
 
@@ -139,8 +139,3 @@ async def replayed(transaction_log: TransactionLog) -> tuple[dict[str, Transacti
         else:
             newest[record.transactional_id] = record.logged
     return {key: transaction_of(key, logged) for key, logged in newest.items()}, records_read
-
-
-def resolve(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from siltstone.broker.groups.coordinator import Phase
+from siltstone.broker.coordination.life import Phase
 from siltstone.broker.groups.groups import partition_of_group
 from siltstone.broker.groups.ports import GroupLeaders, NodeLeader
 from siltstone.broker.peers import Peers, UnknownPeers

@@ -72,7 +72,7 @@ def list_(choice: StoreChoice, as_json: bool) -> None:
 def list_nodes(choice: StoreChoice, as_json: bool) -> None:
     with choice.open() as store:
         now_ms = store.metadata.now_ms()
-        rows = node_rows(store.metadata.image, _beats(store), now_ms)
+        rows = node_rows(store.metadata.image, beats_of(store), now_ms)
     if as_json:
         print_json({"nodes": rows})
     elif rows:
@@ -86,7 +86,7 @@ def list_nodes(choice: StoreChoice, as_json: bool) -> None:
         results().print("This store has no nodes yet; siltstone serve starts one.")
 
 
-def _beats(store: Store) -> tuple[Beat, ...]:
+def beats_of(store: Store) -> tuple[Beat, ...]:
     """Returns the newest beat of each node, or none and a remark when the lease board cannot be read."""
     try:
         return newest_beats(store.settings.metadata, store.context.clock)
@@ -250,7 +250,7 @@ def _is_leaving(image: MetadataImage, node_id: int) -> bool:
 
 def _rows(store: Store, node_id: int) -> list[NodeRow]:
     """Returns the row of the node; none if it was unregistered meanwhile."""
-    rows = node_rows(store.metadata.refresh(), _beats(store), store.metadata.now_ms())
+    rows = node_rows(store.metadata.refresh(), beats_of(store), store.metadata.now_ms())
     return [row for row in rows if row.node_id == node_id]
 
 

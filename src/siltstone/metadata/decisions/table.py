@@ -4,7 +4,7 @@ The types are checked because a log entry is encoded without a check and decoded
 offset that is a float, would be written, no reader could decode the entry, and no process could open the store again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -97,6 +97,7 @@ from siltstone.metadata.decisions.keys import (
     decide_take_numbers,
 )
 from siltstone.metadata.decisions.leaders import decide_open_partition
+from siltstone.metadata.decisions.levels import decide_raise_level
 from siltstone.metadata.decisions.membership import (
     decide_claim_failover,
     decide_drain_node,
@@ -131,11 +132,14 @@ from siltstone.metadata.decisions.topics import (
 )
 from siltstone.metadata.decisions.uploads import decide_commit_upload
 from siltstone.metadata.decisions.users import decide_alter_users, decide_end_sessions
+from siltstone.metadata.entities import StoreLevel
 from siltstone.metadata.features import PromiseFeature
 from siltstone.metadata.flushes import AnswerFlush, AskFlush
 from siltstone.metadata.image import ImageView
+from siltstone.metadata.levels import LEVELS, RaiseLevel
 from siltstone.metadata.quotas import AlterQuotas
-from siltstone.metadata.refusals import CommandMalformed, Refusal
+from siltstone.metadata.records import Record
+from siltstone.metadata.refusals import CommandMalformed, LevelTooLow, Refusal
 from siltstone.metadata.sinks import BeginSinkBatch, CommitSinkBatch
 from siltstone.metadata.users import AlterUsers, EndSessions
 
@@ -219,6 +223,7 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     DeleteAcls: decide_delete_acls,
     SetAuthorization: decide_set_authorization,
     AlterQuotas: decide_alter_quotas,
+    RaiseLevel: decide_raise_level,
 }
 
 
@@ -226,6 +231,20 @@ def decide(view: ImageView, command: Command[R], now_ms: int) -> Decision[R] | R
     """Decides the command; returns the decision or the refusal. The view is not changed."""
     try:
         check_types(command)
-        return DECISIONS[type(command)](view, command, now_ms)
+        decision = DECISIONS[type(command)](view, command, now_ms)
+        _refuse_early(view.level, decision.records)
+        return decision
     except Refusal as refusal:
         return refusal.with_traceback(None)  # a traceback would keep the whole image alive
+
+
+def _refuse_early(level: StoreLevel, records: Sequence[Record]) -> None:
+    """Raises LevelTooLow if one of the records belongs to a level that the store does not have yet."""
+    for number, known in LEVELS.items():
+        if number <= level.number or not known.records:
+            continue
+        for early in {type(record) for record in records} & known.records:
+            raise LevelTooLow(
+                f"the store has level {level.number}, and {early.__name__} needs level {number}: once every node runs "
+                "a version that knows it, raise the level by siltstone upgrade"
+            )

@@ -1,12 +1,13 @@
 """The metadata log in memory, for tests and simulations."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from siltstone.metadata.log_entry import LogPosition, link_of
 from siltstone.metadata.store.port import (
     READ_BYTES_MAX,
     LogEndsTooEarly,
+    LogNews,
     LogTruncated,
     Snapshot,
     VersionMovedOn,
@@ -24,6 +25,9 @@ class MemoryLog:
         self._head = LogPosition()
         self._entries_kept = entries_kept
         self._snapshot: tuple[int, tuple[bytes, ...]] | None = None
+
+    def take_turn(self) -> bool:
+        return True
 
     def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
         with self._lock:
@@ -71,6 +75,9 @@ class MemoryLog:
     def load_snapshot(self) -> Snapshot | None:
         with self._lock:
             return None if self._snapshot is None else Snapshot(self._snapshot[0], iter(self._snapshot[1]))
+
+    def listen(self, on_news: Callable[[], None]) -> LogNews | None:
+        return None
 
     def clock_offset_ms(self) -> int:
         return 0

@@ -5,7 +5,7 @@ chain (``log_entry``): an append names the version and the append id of the entr
 when ``append`` returns. Any number of processes and threads may use a log at the same time.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import msgspec
@@ -88,11 +88,28 @@ class LogReadOnly(InvalidRequest):
     """The log was opened for reading only, because its file cannot be written."""
 
 
+class LogNews(Protocol):
+    """Tells when another process may have appended. Only a read counts: a notice may be late, lost, or for nothing."""
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether notices come at present."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class MetadataLog(Protocol):
     @property
     def read_only_note(self) -> str:
         """Why every append is refused with LogReadOnly, because the log's file or its disk cannot be written, and how
         old the log is; empty if it can be written."""
+        ...
+
+    def take_turn(self) -> bool:
+        """Waits until it is this process's turn to append, so that no other appends in between; the turn lasts for some
+        milliseconds. Returns False when it was this process's turn already, and nobody else has appended since. It is
+        a courtesy: the turn may not come, and only the check of ``expected`` protects the log."""
         ...
 
     def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
@@ -122,6 +139,11 @@ class MetadataLog(Protocol):
     def snapshot_version(self) -> int | None: ...
 
     def load_snapshot(self) -> Snapshot | None: ...
+
+    def listen(self, on_news: Callable[[], None]) -> LogNews | None:
+        """From now on ``on_news`` is called, in another thread, when another process that listens has appended, and
+        when ``is_heard`` changes. Returns None if this log has no notices. The log closes what it returns."""
+        ...
 
     def clock_offset_ms(self) -> int:
         """Returns how far the clock of the log is ahead of this machine's, as last measured. It is 0 for a log without

@@ -6,7 +6,7 @@ A process uses one connection under one lock: SQLite admits one writer at a time
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from siltstone.metadata.store.port import (
     AppendUncertain,
     LogDamaged,
     LogEndsTooEarly,
+    LogNews,
     LogReadOnly,
     LogReplaced,
     LogTruncated,
@@ -55,6 +56,9 @@ class SqliteLog:
     @property
     def read_only_note(self) -> str:
         return self._opened.read_only_note
+
+    def take_turn(self) -> bool:
+        return True
 
     def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
         if self.read_only_note:
@@ -111,6 +115,9 @@ class SqliteLog:
             return None
         ((version, count),) = rows
         return Snapshot(version, self._chunks(version, count))
+
+    def listen(self, on_news: Callable[[], None]) -> LogNews | None:
+        return None
 
     def clock_offset_ms(self) -> int:
         return 0

@@ -169,7 +169,7 @@ STORE = (
 METADATA = (
     _gauge("metadata_version", "The version of the metadata that this process has."),
     _gauge("metadata_read_age_seconds", "How long ago this broker last read the metadata log to its head. It does so "
-           "ten times a second, so an age of ten seconds says that the database does not answer.", unit="seconds"),
+           "once a second at least, so an age of ten seconds says that the database does not answer.", unit="seconds"),
     _seconds("metadata_append", "The time of each append to the metadata log."),
     _gauge("metadata_commands_waiting", "Metadata commands that wait to be executed."),
     _counter("metadata_commands", "Metadata commands that were executed."),

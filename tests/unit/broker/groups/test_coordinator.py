@@ -10,7 +10,7 @@ from siltstone.broker.groups.rules import deciding
 from siltstone.broker.groups.rules.requests import Commit, OffsetToCommit
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import CorruptData, Fenced, Unavailable
-from siltstone.model.serving_limits import GROUP_LOAD_BACKOFF_MS_MAX
+from siltstone.model.serving_limits import COORDINATOR_LOAD_BACKOFF_MS_MAX
 from support.groups.coordinator_tests import SMALL, code_of, commit, statistics
 from support.groups.group_client import (
     GroupClient,
@@ -188,9 +188,9 @@ def test_a_damaged_log_that_was_restored_is_loaded(caplog: pytest.LogCaptureFixt
     async def story(world: GroupsWorld) -> None:
         world.logs.fails_to_open = [CorruptData("index checksum"), CorruptData("index checksum")]
         assert code_of(await commit(world, 5)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        await world.pass_ms(GROUP_LOAD_BACKOFF_MS_MAX)
+        await world.pass_ms(COORDINATOR_LOAD_BACKOFF_MS_MAX)
         assert statistics(world).phase == "DAMAGED"
-        await world.pass_ms(GROUP_LOAD_BACKOFF_MS_MAX)
+        await world.pass_ms(COORDINATOR_LOAD_BACKOFF_MS_MAX)
         assert code_of(await commit(world, 5)) == ErrorCode.NONE
         assert statistics(world).phase == "ACTIVE"
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from siltstone.broker.coordination.checkpoints import LogSize
 from siltstone.broker.groups.coordinator import write_checkpoint
 from siltstone.broker.groups.log_writer import LogWriter
 from siltstone.broker.groups.offsets_log.record import (
@@ -163,12 +164,13 @@ def test_a_checkpoint_writes_all_in_steps_and_trims_only_what_it_has_written_aga
     async def story() -> None:
         log, failures = MemoryGroupLog(), list[Exception]()
         tasks = TaskGroup("test", lambda failure: pytest.fail(str(failure)))
-        writer = LogWriter(log, tasks, failures.append)
+        length = LogSize(1, 1)
+        writer = LogWriter(log, length, tasks, failures.append)
         writer.add([(b"old", b"")])
         await writer.flushed()
         log.held = True
         groups: Any = {GROUP: LiveGroup(5)}
-        checkpoint = asyncio.ensure_future(write_checkpoint(groups, writer, log, {}))
+        checkpoint = asyncio.ensure_future(write_checkpoint(groups, writer, log, length, {}))
         step = 0
         while not checkpoint.done():
             await turns()

@@ -16,7 +16,7 @@ from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest
 from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
 from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from siltstone.model.errors import Unavailable
-from siltstone.model.serving_limits import GROUP_LOAD_WAIT_MS
+from siltstone.model.serving_limits import COORDINATOR_LOAD_WAIT_MS
 from support.groups.group_client import commit_request, committed
 from support.groups.group_logs import MemoryGroupLogs
 from support.groups.groups_world import GroupsWorld, closed, run, turns
@@ -65,7 +65,7 @@ async def test_the_first_request_of_all_is_answered_while_the_offsets_topic_cann
     world.logs.counting.clear()
     for _ in range(3):
         committing = await world.begin(commit_request(1), 8)
-        await world.pass_ms(GROUP_LOAD_WAIT_MS - 1)
+        await world.pass_ms(COORDINATOR_LOAD_WAIT_MS - 1)
         assert not committing.done()
         await world.pass_ms(1, steps=1)
         assert code_of(committing.result()) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from siltstone.broker.coordination.checkpoints import LogSize
+from siltstone.broker.coordination.timers import TimerHeap
 from siltstone.broker.groups.known_groups import GroupEnvironment, GroupMemory, KnownGroups
 from siltstone.broker.groups.log_writer import LogWriter
 from siltstone.broker.groups.rules.requests import (
@@ -17,7 +19,6 @@ from siltstone.broker.groups.rules.requests import (
     Request,
     Sync,
 )
-from siltstone.broker.groups.timers import TimerHeap
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.serving_limits import GROUP_RECORDS_WAITING_BYTES_MAX
 from siltstone.runtime.clock import ManualClock
@@ -40,7 +41,8 @@ class World:
         self.log.held = True
         self.bugs: list[BaseException] = []
         self.tasks = TaskGroup("test", self.bugs.append)
-        self.writer = LogWriter(self.log, self.tasks, self.bugs.append)
+        self.length = LogSize(1, 1)
+        self.writer = LogWriter(self.log, self.length, self.tasks, self.bugs.append)
         clock = ManualClock()
         environment = GroupEnvironment(
             NO_DELAY, clock, TimerHeap(clock), GroupMemory(NO_DELAY), FakeTopics(flights=1)
@@ -83,9 +85,9 @@ async def test_nothing_that_needs_a_record_is_decided_while_the_log_has_a_backlo
     world: World, refused: Request
 ) -> None:
     world.fill_the_log()
-    records = world.writer.records_added
+    records = world.length.added
     assert world.ask(refused).result() == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert world.writer.records_added == records
+    assert world.length.added == records
     assert world.cells.by_id == {}, "a group is not made for what was refused"
 
 

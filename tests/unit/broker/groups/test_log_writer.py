@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from siltstone.broker.coordination.checkpoints import LogSize
 from siltstone.broker.groups.log_writer import RECORD_OVERHEAD_BYTES, LogWriter
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import Unavailable
@@ -23,7 +24,8 @@ class World:
         self.failures: list[Exception] = []
         self.bugs: list[BaseException] = []
         self.tasks = TaskGroup("test", self.bugs.append)
-        self.writer = LogWriter(self.log, self.tasks, self.failures.append)
+        self.length = LogSize(1, 1)
+        self.writer = LogWriter(self.log, self.length, self.tasks, self.failures.append)
 
     def give(self, group_id: str, answer: Any) -> "asyncio.Future[Any]":
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -77,7 +79,7 @@ async def test_what_comes_in_one_turn_goes_in_one_append_and_what_comes_meanwhil
     await turns()
     assert [len(batch) for batch in world.log.batches] == [3, 7]
     assert [entry for _, entry in world.log.records] == [record(number) for number in range(10)]
-    assert last.result() == "done" and world.writer.records_added == 10
+    assert last.result() == "done" and world.length.added == 10
 
 
 @scenario(told)

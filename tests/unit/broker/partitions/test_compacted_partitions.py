@@ -216,3 +216,14 @@ async def test_sh18_a_share_group_passes_over_what_key_compaction_has_removed(wo
     assert progress_of(world, topic).start_offset == 3, "nothing is left before it"
     assert await member.acknowledge((3, 3, [GAP]), (4, 4, accepted), (6, 11, accepted)) == 0
     assert progress_of(world, topic) == ShareProgress(12)
+
+
+@scenario(in_broker_world)
+async def test_sh18_a_batch_that_key_compaction_has_emptied_is_not_acquired(world: BrokerWorld) -> None:
+    """It stays, since it is the last one of its producer."""
+    await shared_topic(world)
+    topic = await world.topic("compacted", cleanup_policy="compact")
+    await produced(world, topic, of_producer(7, 0, "a"), keyed("a", "b"))
+    await compact(world)
+    assert await left(await world.partition(topic)) == [(0, []), (2, [1, 2])]
+    assert await ShareClient(world, topic).fetch() == [(1, 2, 1)]

@@ -7,7 +7,6 @@ import pytest
 from siltstone.broker.partitions.admission import Admitted
 from siltstone.broker.partitions.transaction_state import TransactionPermission
 from siltstone.broker.transaction_topic import TransactionTopicLogs
-from siltstone.broker.transactions import checkpoint
 from siltstone.broker.transactions import coordinator as module
 from siltstone.broker.transactions.coordinator import Phase, TransactionCoordinator
 from siltstone.broker.transactions.rules.requests import (
@@ -71,7 +70,7 @@ class Producer:
         return answer
 
 
-async def coordinator_of(world, partition=0):
+async def coordinator_of(world, partition=0, **settings):
     topics = world.parts.topics
     if topics.by_name(STATES) is None:
         await world.topic(STATES, partitions=2, cleanup_policy="compact")
@@ -81,7 +80,7 @@ async def coordinator_of(world, partition=0):
 
     made = TransactionCoordinator(
         partition, 2, TransactionTopicLogs(topic, world.parts.partitions, world.clock),
-        world.parts.markers, world.parts.producer_ids, world.clock,
+        world.parts.markers, world.parts.producer_ids, world.clock, **settings,
     )  # fmt: skip
     made.start()
     while made.phase is Phase.LOADING:
@@ -90,8 +89,8 @@ async def coordinator_of(world, partition=0):
     return made
 
 
-async def started(world, version=2):
-    coordinator = await coordinator_of(world)
+async def started(world, version=2, **settings):
+    coordinator = await coordinator_of(world, **settings)
     epoch = await coordinator.ask("pay", StartProducer(TIMEOUT_MS))
     return Producer(world, coordinator, epoch, version)
 
@@ -339,10 +338,9 @@ async def test_tx32_an_open_transaction_has_the_rest_of_its_time_after_a_restart
 
 
 @scenario(in_broker_world)
-async def test_a_long_log_is_written_again_and_trimmed(world, monkeypatch) -> None:
-    monkeypatch.setattr(checkpoint, "TRANSACTION_CHECKPOINT_RECORDS_MIN", 20)
+async def test_a_long_log_is_written_again_and_trimmed(world) -> None:
     topic = await world.topic()
-    producer = await started(world)
+    producer = await started(world, checkpoint_records_min=20)
     other = await producer.coordinator.ask("other", StartProducer(TIMEOUT_MS))
     for _ in range(30):
         await producer.send(topic)

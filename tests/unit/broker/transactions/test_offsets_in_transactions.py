@@ -176,8 +176,7 @@ async def checkpointed(world):
     """Runs a checkpoint of the groups: each record again, at the end of the log."""
     (coordinator,) = world.parts.groups._coordinators.values()
     before = coordinator.statistics.checkpoints
-    coordinator._is_checkpointing = True
-    await coordinator._checkpoint()
+    await coordinator._life._checkpoint(coordinator._checkpoint)
     assert coordinator.statistics.checkpoints == before + 1
 
 

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from siltstone.broker.groups.coordinator import Phase
+from siltstone.broker.coordination.life import Phase
 from siltstone.broker.groups.groups import partition_of_group
 from siltstone.broker.partitions.transaction_state import CoordinatorFenced, TransactionEnding
 from siltstone.broker.topics.names import TRANSACTIONS_TOPIC

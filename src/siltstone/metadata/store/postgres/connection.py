@@ -183,6 +183,19 @@ class Session:
                 )
             self.is_unconfirmed = False
 
+    def run(self, script: _Query) -> None:
+        """Runs statements without values, in one round trip. A transaction that they begin stays open for the next
+        call. Raises LogUnavailable, LogDamaged, LogReplaced."""
+        with self._call() as deadline_ms:
+            connection = self._connected(deadline_ms)
+            try:
+                connection.execute(script)
+            except DeadlineOver:
+                raise self._unanswered(LogOutOfReach) from None
+            except psycopg.Error as error:
+                self._drop_if_lost(error)
+                raise self._trouble(error) from None
+
     @contextmanager
     def transaction(self) -> Iterator["TimedConnection"]:
         """Runs the block in one transaction. Raises LogUnavailable, LogDamaged, LogReplaced."""

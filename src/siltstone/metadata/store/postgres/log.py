@@ -13,7 +13,8 @@ dropped only when it is older than ENTRY_AGE_MIN, far beyond the time that the s
 outlives its client may commit later.
 """
 
-from collections.abc import Iterable, Iterator
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from siltstone.metadata.log_entry import LogPosition, link_of
@@ -27,13 +28,19 @@ from siltstone.metadata.store.port import (
     VersionMovedOn,
 )
 from siltstone.metadata.store.postgres.connection import CALL_DEADLINE_MS, Session, TimedConnection
+from siltstone.metadata.store.postgres.news import News
 from siltstone.metadata.store.postgres.place import PostgresPlace
 from siltstone.metadata.store.postgres.reach import refusals_told_apart
 from siltstone.metadata.store.postgres.tables import in_schema, log_is_there, open_tables
+from siltstone.metadata.store.postgres.turns import Turns
 from siltstone.runtime.clock import Clock, SystemClock
 
 ENTRIES_KEPT = 10_000
 """Entries kept before a snapshot, as in ``metadata.store.sqlite``."""
+
+FEW_ENTRIES = 100
+FEW_ENTRY_BYTES_MAX = 64 << 10
+"""What a node reads at most times, if there is anything to read."""
 
 ENTRY_AGE_MIN = "10 minutes"
 """An entry that is dropped is older. A statement sleeps for at most some seconds (STATEMENT_TIMEOUT_MS)."""
@@ -49,6 +56,10 @@ ON CONFLICT (version) DO NOTHING RETURNING version
 """
 _CONFIRM = "UPDATE {schema}.log_identity SET confirmations = confirmations + 1"
 _HEAD = "SELECT version, append_id FROM {schema}.entries ORDER BY version DESC LIMIT 1"
+_READ_FEW = """
+SELECT version, CASE WHEN version > %b::bigint AND octet_length(entry) <= %b::int THEN entry END
+FROM {schema}.entries WHERE version >= %b::bigint ORDER BY version LIMIT %b::bigint
+"""
 _READ_AFTER = """
 SELECT head, version, entry
 FROM (SELECT coalesce(max(version), 0) AS head FROM {schema}.entries) AS newest
@@ -68,6 +79,12 @@ _DROP = """
 DELETE FROM {schema}.entries WHERE version <= %b::bigint AND version < coalesce(
     (SELECT min(version) FROM {schema}.entries WHERE appended > clock_timestamp() - %s::interval), %b::bigint + 1)
 """
+
+
+def lock_key(schema: str) -> int:
+    """Advisory locks are numbers of 64 bits, of the whole database."""
+    digest = hashlib.sha256(f"siltstone {schema}".encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
 
 
 def postgres_log_exists(place: PostgresPlace) -> bool:
@@ -99,7 +116,12 @@ class PostgresLog:
         self._entries_kept = entries_kept
         self._statements: dict[str, Any] = {}
         self._entry_age_min = entry_age_min
-        self._session = Session(place, clock or SystemClock(), call_deadline_ms)
+        clock = clock or SystemClock()
+        self._session = Session(place, clock, call_deadline_ms)
+        self._lock_key = lock_key(place.schema)
+        self._turns = Turns(place, self._lock_key, clock)
+        self._news: News | None = None
+        self._place, self._clock = place, clock
         try:
             with refusals_told_apart(place):
                 open_tables(self._session, create=create)
@@ -107,7 +129,17 @@ class PostgresLog:
             self._session.close()
             raise
 
+    def take_turn(self) -> bool:
+        return self._turns.take()
+
     def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
+        with self._turns.appending:
+            head = self._appended(entry, expected)
+        if self._news is not None:
+            self._news.appended()
+        return head
+
+    def _appended(self, entry: bytes, expected: LogPosition) -> LogPosition:
         append_id = link_of(entry).append_id
         written = bytes.fromhex(append_id), entry
         if expected.version == 0:
@@ -123,6 +155,10 @@ class PostgresLog:
     def read_after(
         self, version: int, limit: int, bytes_max: int = READ_BYTES_MAX
     ) -> list[tuple[int, bytes]]:
+        if version and limit > FEW_ENTRIES and bytes_max >= FEW_ENTRIES * FEW_ENTRY_BYTES_MAX:
+            few = self._read_few(version)
+            if few is not None:
+                return few
         rows = self._read(_READ_AFTER, version, limit, bytes_max)
         head, first, _ = rows[0]
         if version > head:
@@ -162,11 +198,28 @@ class PostgresLog:
         ((version, count),) = rows
         return Snapshot(version, self._chunks(version, count))
 
+    def listen(self, on_news: Callable[[], None]) -> News:
+        channel = f"siltstone_{self._lock_key % 2**64:016x}"
+        self._news = News(self._place, channel, self._clock, on_news)
+        return self._news
+
     def clock_offset_ms(self) -> int:
         return self._session.clock_offset_ms
 
     def close(self) -> None:
+        if self._news is not None:
+            self._news.close()
+        self._turns.close()
         self._session.close()
+
+    def _read_few(self, version: int) -> list[tuple[int, bytes]] | None:
+        """Returns what ``read_after`` does when the entry ``version`` is there and few small ones follow it; else
+        None. Its plan costs the server a quarter of that of _READ_AFTER."""
+        rows = self._read(_READ_FEW, version, FEW_ENTRY_BYTES_MAX, version, FEW_ENTRIES + 2)
+        if not rows or rows[0][0] != version or len(rows) > FEW_ENTRIES + 1:
+            return None
+        later: list[tuple[int, bytes]] = rows[1:]
+        return None if any(entry is None for _, entry in later) else later
 
     def _confirm_append(self) -> None:
         """Confirms an append before the caller looks whether the entry at its version is its own, which counts as

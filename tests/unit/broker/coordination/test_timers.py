@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from siltstone.broker.groups.timers import TimerHeap
+from siltstone.broker.coordination.timers import TimerHeap
 from siltstone.runtime.clock import ManualClock
 from support.groups.groups_world import turns
 from support.scenarios import scenario
