@@ -63,7 +63,8 @@ def commands(group: click.Group, before: str = "") -> Iterator[str]:
 
 
 def test_every_command_has_a_row_and_every_row_a_command() -> None:
-    assert set(ROWS) == {"", *commands(cli)}
+    """A command has another row for an option that makes another command of it."""
+    assert {path.partition(" --")[0] for path in ROWS} == {"", *commands(cli)}
     assert len(ROWS) > len(COMMANDS) >= 14
 
 

@@ -58,6 +58,10 @@ are refused together do not retry together."""
 STORE_DEADLINE_MS = 2 * MINUTE_MS
 """No attempt of a request begins later than this after the first one: a job that waits longer may lose its lease."""
 
+STORE_ANSWER_MS_MAX = 1 * MINUTE_MS
+"""The longest wait for the next bytes of an answer of a bucket, the first included: completing an upload of many parts
+takes tens of seconds."""
+
 STORE_REQUESTS_IN_FLIGHT_MAX = 64
 """The most requests of a process to one bucket at a time: 1 MiB each in 50 ms fill a 10 Gbit/s link."""
 

@@ -98,4 +98,4 @@ def _open_s3(url: str, settings: RetrySettings) -> ObjectStore:
         if not (error.name or "").startswith("botocore"):
             raise
         raise StoreDenied(f"{url!r} needs botocore; install it: pip install 'siltstone[s3]'") from None
-    return S3Store(location, connections_max=settings.requests_in_flight_max)
+    return S3Store(location, settings.requests_in_flight_max, settings.answer_ms_max)

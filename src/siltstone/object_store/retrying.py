@@ -28,6 +28,7 @@ from siltstone.foundation.quantity_words import seconds_words
 from siltstone.model.buffers import Buffers, total_bytes
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import (
+    STORE_ANSWER_MS_MAX,
     STORE_ATTEMPTS_MAX,
     STORE_BACKOFF_MS_MAX,
     STORE_BACKOFF_MS_MIN,
@@ -121,6 +122,7 @@ class RetrySettings(msgspec.Struct, frozen=True):
     backoff_ms_min: int = STORE_BACKOFF_MS_MIN
     backoff_ms_max: int = STORE_BACKOFF_MS_MAX
     deadline_ms: int = STORE_DEADLINE_MS
+    answer_ms_max: int = STORE_ANSWER_MS_MAX
     requests_in_flight_max: int = STORE_REQUESTS_IN_FLIGHT_MAX
 
     def backoff_ms(self, failures: int, rng: Random) -> float:

@@ -90,6 +90,12 @@ class KafkaNode(msgspec.Struct, frozen=True):
     certificates: Certificates
     admin: AdminListeners | None = None
 
+    def reload_soon(self) -> None:
+        """Reads the files of certificates again, and the keys of issuers before the next token is judged."""
+        self.certificates.reload_soon()
+        for tokens in self.broker.authenticator.bearers.values():
+            tokens.read_keys_again()
+
     def abandon(self) -> None:
         """Ends all connections and stops storing, as when the process is killed: closing the node afterwards commits
         nothing, and the next start recovers from the write-ahead log."""

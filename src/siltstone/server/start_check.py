@@ -24,11 +24,13 @@ from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.store.opening import log_exists, shown_url, sqlite_path_of
+from siltstone.metadata.store.port import LogOutOfReach
 from siltstone.metadata.store.postgres.place import is_postgres_url
 from siltstone.metadata.store_id import store_id_of
 from siltstone.model.acls import AuthorizationMode
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import DAY_MS, SECOND_MS
+from siltstone.object_store.port import StoreTransient
 from siltstone.offline.context import guard_of
 from siltstone.offline.opening.store import missing_folder, open_buckets, open_metadata
 from siltstone.runtime.clock import Clock
@@ -51,7 +53,9 @@ from siltstone.server.settings.node import NodeSettings
 
 BUCKET_ATTEMPTS = 2
 BUCKET_MS_MAX = 10 * SECOND_MS
-"""A start repeats requests for half a minute, because a bucket may come back; a person waits for this check."""
+BUCKET_ANSWER_MS_MAX = 4 * SECOND_MS
+"""A start repeats requests for half a minute and waits a minute for an answer, because a bucket may come back; a person
+waits for this check."""
 
 
 class StartOutcome(StrEnum):
@@ -62,6 +66,8 @@ class StartOutcome(StrEnum):
     """The node starts, and somebody should do something."""
     REFUSED = "refused"
     """The node would not start."""
+    AWAY = "away"
+    """A place does not answer: the node would not start before it does."""
 
 
 class StartFinding(msgspec.Struct, frozen=True):
@@ -82,6 +88,8 @@ def _found(what: str, check: Callable[[], str]) -> StartFinding:
         return StartFinding(what, StartOutcome.OK, check())
     except _Doubt as doubt:
         return StartFinding(what, StartOutcome.WARNING, str(doubt))
+    except (LogOutOfReach, StoreTransient) as trouble:
+        return StartFinding(what, StartOutcome.AWAY, str(trouble))
     except (SiltstoneError, OSError) as trouble:
         return StartFinding(what, StartOutcome.REFUSED, str(trouble))
 
@@ -241,7 +249,7 @@ def _store(
 
         finding = _found("metadata", metadata)
         yield finding
-        if finding.outcome is StartOutcome.REFUSED:
+        if finding.outcome in (StartOutcome.REFUSED, StartOutcome.AWAY):
             return
         image = client[0].image if client else MetadataImage()
         yield _found("authorization", lambda: _authorization(settings, addresses, image))
@@ -293,7 +301,12 @@ def _listener_of_nodes(
 def _buckets(
     settings: NodeSettings, client: MetadataClient | None, image: MetadataImage
 ) -> Iterator[StartFinding]:
-    quick = replace(settings.retry, attempts_max=BUCKET_ATTEMPTS, deadline_ms=BUCKET_MS_MAX)
+    quick = replace(
+        settings.retry,
+        attempts_max=BUCKET_ATTEMPTS,
+        deadline_ms=BUCKET_MS_MAX,
+        answer_ms_max=BUCKET_ANSWER_MS_MAX,
+    )
     store_id = store_id_of(image)
     for bucket_id in sorted(settings.buckets.keys() - bucket_list_of(image).removed):
         alone = replace(settings, buckets={bucket_id: settings.buckets[bucket_id]}, retry=quick)

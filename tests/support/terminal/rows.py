@@ -39,6 +39,16 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("serve --store {nowhere} --listener {at}", 2, "another process listens there"),
         begun("serve --store {nowhere} --listener 127.0.0.1:0"),
     ),
+    "serve --check": row(
+        Case(
+            "serve --check --store {nowhere} --listener 127.0.0.1:0", shows="ok metadata: .*makes a new store"
+        ),
+        Case("serve --check --store {store} --listener 127.0.0.1:0", shows="ok bucket 0: .*is this store's"),
+        Case(
+            "serve --check --store {store} --listener {at}", 2, "refused port .*another process listens there"
+        ),
+        begun("serve --check --store {nowhere} --listener 127.0.0.1:0"),
+    ),
     "tables": row(
         Case("tables --store {done}", shows="No topic is kept as a table"),
         Case("tables --store {tabled}", shows="kafka.kept"),

@@ -25,7 +25,7 @@ from siltstone.server.start_check import (
 )
 from support.tls.authority import Authority
 
-OK, WARNING, REFUSED = StartOutcome
+OK, WARNING, REFUSED, AWAY = StartOutcome
 
 
 def settings_of(folder: Path, **flags: str) -> NodeSettings:
@@ -138,8 +138,10 @@ def test_tl17_the_bucket_of_another_store_and_one_that_is_gone(store: Path, tmp_
 def test_tl17_a_bucket_and_metadata_that_do_not_answer(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
-    bucket = f"s3://bucket/prefix?endpoint=http://127.0.0.1:{port}&region=us-east-1&anonymous=true"
-    assert [*refused(settings_of(tmp_path, **{"buckets.0": bucket}))] == ["bucket 0"]
+    bucket = f"s3://bucket/prefix?endpoint_url=http://127.0.0.1:{port}&region=us-east-1&anonymous=true"
+    findings = found(settings_of(tmp_path, **{"buckets.0": bucket}))
+    assert [what for what, each in findings.items() if each.outcome is not OK] == ["bucket 0"]
+    assert findings["bucket 0"].outcome is AWAY
     (tmp_path / "metadata.sqlite").write_bytes(b"no database" * 100)
     assert "is not a metadata database" in refused(settings_of(tmp_path))["metadata"]
 

@@ -127,7 +127,7 @@ class Authenticator:
         self._made_up = made_up
         self._password_calls = password_calls
         self._nodes = nodes
-        self._bearers = bearers
+        self.bearers = bearers
         self._trail = trail
         self._failed_logins = FailedLogins()
         self._ending = asyncio.Event()
@@ -349,7 +349,7 @@ class Authenticator:
             raise CloseConnection("too many tokens are being checked: the client has to come back")
         self._checks_waiting += 1
         try:
-            accepted = await self._bearers[context.connection.listener.name].accepted(claim)
+            accepted = await self.bearers[context.connection.listener.name].accepted(claim)
             finished = _Finished(accepted.user, b"", expires_ms=accepted.expires_ms)
             _refuse_other_user(context.connection, finished)
         except TokenRefused as refusal:

@@ -93,7 +93,7 @@ class BrokerCommand(click.Command):
     "only_checks",
     is_flag=True,
     help="Start nothing: check settings, certificates, secrets, rights, metadata, buckets and ports, a line each, and "
-    "exit with 0, or with 2 if the start would be refused.",
+    "exit with 0, with 2 if the start would be refused, or with 1 if a place does not answer.",
 )
 @click.option(WITH_PARENT, "with_parent", is_flag=True, hidden=True, help="End when stdin is closed.")
 @click.option(

@@ -188,8 +188,8 @@ class BrokerDeadline:
         self._serving.cancel()
 
     def is_ready(self, node: KafkaNode) -> None:
-        """From now on SIGHUP reads the certificates again, if there are any. When a terminal is closed, its processes
-        get the signal, too; then it stops the broker."""
+        """From now on SIGHUP reads certificates and keys of issuers again, if there are certificates. When a terminal
+        is closed, its processes get the signal, too; then it stops the broker."""
         self._node = node
         if node.certificates:
             self._before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: self._hung_up(node))
@@ -198,7 +198,7 @@ class BrokerDeadline:
         if self._terminal.is_gone:
             self._arrived()
         else:
-            self._loop.call_soon_threadsafe(node.certificates.reload_soon)
+            self._loop.call_soon_threadsafe(node.reload_soon)
 
     def status(self) -> int:
         """Returns 0 only if everything is committed."""

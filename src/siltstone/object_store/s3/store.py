@@ -18,6 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from siltstone.foundation.crc32c import crc32c
 from siltstone.model.buffers import Buffers
+from siltstone.model.limits import SECOND_MS, STORE_ANSWER_MS_MAX
 from siltstone.object_store.keys import (
     checked_batch,
     checked_key,
@@ -48,17 +49,16 @@ from siltstone.object_store.s3.location import S3Location
 from siltstone.object_store.s3.multipart import S3Uploads
 
 CONNECT_TIMEOUT_SECONDS = 5
-READ_TIMEOUT_SECONDS = 60
-"""The longest wait for the next bytes of an answer, the first included: completing an upload of many parts takes tens
-of seconds."""
 
 
 class S3Store:
     """A bucket of S3. Safe for threads. A forked process must open the URL again and not use its parent's store."""
 
-    def __init__(self, location: S3Location, connections_max: int) -> None:
+    def __init__(
+        self, location: S3Location, connections_max: int, answer_ms_max: int = STORE_ANSWER_MS_MAX
+    ) -> None:
         self._location = location
-        self._client = _client(location, connections_max)
+        self._client = _client(location, connections_max, answer_ms_max)
         self._uploads = S3Uploads(self._client, location)
         self._bucket_was_there = False
 
@@ -192,11 +192,11 @@ class S3Store:
         return {"Bucket": self._location.bucket, "Key": self._location.prefix + checked_key(key)}
 
 
-def _client(location: S3Location, connections_max: int) -> Any:
+def _client(location: S3Location, connections_max: int, answer_ms_max: int) -> Any:
     config = Config(
         retries={"total_max_attempts": 1},
         connect_timeout=CONNECT_TIMEOUT_SECONDS,
-        read_timeout=READ_TIMEOUT_SECONDS,
+        read_timeout=answer_ms_max / SECOND_MS,
         max_pool_connections=connections_max,
         tcp_keepalive=True,
         request_checksum_calculation="when_required",

@@ -1,5 +1,5 @@
-"""Reads the keys of an issuer from a file or an https URL, and reads them again: each hour, and at once, but every half
-minute at most, when a token names a key that is not among them.
+"""Reads the keys of an issuer from a file or an https URL, and reads them again: each hour; at the next token after
+``read_again``; and at once, but every half minute at most, when a token names a key that is not among them.
 
 Only the configuration says where keys are: what a token says of it (``jku``, ``x5u``) is not looked at. A redirect is
 not followed, because it may lead to http, or into the network of the broker. Keys that could not be read for a day are
@@ -72,12 +72,15 @@ class IssuerKeys:
         self._tasks = TaskGroup("oauth-keys", lambda _: None)
         self._keys: dict[str, IssuerKey] = {}
         self._read_ms = self._asked_ms = float("-inf")
+        self._wanted = self._fulfilled = 0
+        """The number of calls of ``read_again``, now and when the keys were read."""
         self._reading: asyncio.Task[None] | None = None
 
     async def key(self, key_id: str | None) -> IssuerKey | None:
         """Returns the key of a token; None if there is none. A token without a key id has the only key there is."""
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._read_ms >= REFRESH_MS or self._known(key_id) is None:
+        is_old = now_ms - self._read_ms >= REFRESH_MS or self._fulfilled != self._wanted
+        if is_old or self._known(key_id) is None:
             if now_ms - self._asked_ms >= UNKNOWN_KEY_MS:
                 self._asked_ms = now_ms
                 self._reading = self._tasks.start("oauth-keys", self._renew())
@@ -87,12 +90,19 @@ class IssuerKeys:
             return None
         return self._known(key_id)
 
+    def read_again(self) -> None:
+        """Lets the next token wait for the keys as they are now: a key that the issuer took back is void at once. If
+        the keys cannot be read, the known ones stay."""
+        self._wanted += 1
+        self._asked_ms = float("-inf")
+
     def _known(self, key_id: str | None) -> IssuerKey | None:
         if key_id is None:
             return next(iter(self._keys.values())) if len(self._keys) == 1 else None
         return self._keys.get(key_id)
 
     async def _renew(self) -> None:
+        wanted = self._wanted
         try:
             content = await self._calls.run(self._read, self._place, self._authorities, self._clock)
             self._keys = parse_key_set(content, self._place)
@@ -100,7 +110,7 @@ class IssuerKeys:
             if self._limit.is_due("keys"):
                 log.warning("%s. The keys that are known stay for %d hours", failure, VOID_MS // HOUR_MS)
         else:
-            self._read_ms = self._clock.monotonic_ms()
+            self._read_ms, self._fulfilled = self._clock.monotonic_ms(), wanted
 
     async def close(self) -> None:
         await self._tasks.cancel()

@@ -44,6 +44,10 @@ class BearerTokens:
     async def close(self) -> None:
         await self._keys.close()
 
+    def read_keys_again(self) -> None:
+        """Lets the next token wait for the keys that the issuer has now."""
+        self._keys.read_again()
+
     async def accepted(self, claim: BearerClaim) -> AcceptedToken:
         """Raises TokenRefused, whose text says nothing of the token."""
         jwt = jwt_module()

@@ -140,3 +140,43 @@ async def test_logins_with_known_keys_do_not_wait_for_a_slow_issuer() -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(KeysNotRead, match="cannot be read"):
         read_keys(str(tmp_path / "none"), "", ManualClock())
+
+
+@in_loop
+async def test_sa17_a_key_that_is_taken_back_is_void_when_the_keys_are_read_again() -> None:
+    world = Keys()
+    world.issuer.add("two", ec.generate_private_key(ec.SECP256R1()), "ES256")
+    assert await world.keys.key("one") is not None
+    del world.issuer.keys["two"]
+    assert await world.keys.key("two") is not None, "for an hour at most"
+    world.keys.read_again()
+    assert await world.keys.key("two") is None
+    assert await world.keys.key("one") is not None
+    assert world.issuer.reads == 2
+
+
+@in_loop
+async def test_keys_that_cannot_be_read_again_stay_and_are_asked_for_twice_a_minute() -> None:
+    answers: list[bytes | Exception] = []
+    reads = 0
+
+    def read(*_: object) -> bytes:
+        nonlocal reads
+        reads += 1
+        if isinstance(answers[-1], Exception):
+            raise answers[-1]
+        return answers[-1]
+
+    world = Keys(read)
+    answers.append(world.issuer.key_set())
+    assert await world.keys.key("one") is not None
+    answers.append(KeysNotRead("no answer"))
+    world.keys.read_again()
+    for _ in range(10):
+        assert await world.keys.key("one") is not None
+    assert reads == 2
+    answers.append(world.issuer.key_set())
+    world.clock.advance_ms(30_000)
+    assert await world.keys.key("one") is not None
+    assert await world.keys.key("one") is not None
+    assert reads == 3
