@@ -29,7 +29,7 @@ class OtlpExtraMissing(InvalidRequest):
 
 class OtlpPort(Protocol):
     def send(self, collected: Collected, now_ms: float) -> bool:
-        """Returns whether the collector has taken the metrics. It blocks for OTLP_EXPORT_MS_MAX at most."""
+        """Returns whether the collector has taken the metrics. It blocks for a bounded time."""
         ...
 
     def close(self) -> None:
@@ -40,7 +40,7 @@ class OtlpPort(Protocol):
 class OtlpCollector:
     """The collector at ``endpoint``, the whole URL. Raises OtlpExtraMissing."""
 
-    def __init__(self, endpoint: str, start_ms: float) -> None:
+    def __init__(self, endpoint: str, start_ms: float, export_ms_max: float = OTLP_EXPORT_MS_MAX) -> None:
         try:
             from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
             from opentelemetry.sdk.resources import OTELResourceDetector, Resource  # noqa: PLC0415
@@ -51,7 +51,7 @@ class OtlpCollector:
         logging.getLogger("opentelemetry.exporter").setLevel(
             logging.CRITICAL
         )  # each failure would be two lines
-        self._exporter = OTLPMetricExporter(endpoint=endpoint, timeout=OTLP_EXPORT_MS_MAX / 1000)
+        self._exporter = OTLPMetricExporter(endpoint=endpoint, timeout=export_ms_max / 1000)
         instance = f"{socket.gethostname()}:{os.getpid()}"
         named = {"service.name": "siltstone", "service.instance.id": instance}
         self._resource = Resource(named).merge(OTELResourceDetector().detect())

@@ -110,11 +110,10 @@ async def test_a_silent_collector_holds_one_request_and_neither_the_loop_nor_the
         assert loop.time() - ending < OTLP_EXPORT_MS_MAX / 2_000, "the request under way is not waited for"
 
 
-def test_an_export_to_a_silent_collector_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("siltstone.server.admin.otlp.OTLP_EXPORT_MS_MAX", 200)
+def test_an_export_to_a_silent_collector_is_given_up() -> None:
     with OtlpReceiver().running() as receiver:
         receiver.answers.clear()
-        collector = OtlpCollector(receiver.endpoint, 0)
+        collector = OtlpCollector(receiver.endpoint, 0, export_ms_max=200)
         assert collector.send(Collected(), 1) is False
         receiver.answers.set()
         assert collector.send(Collected(), 2) is True
