@@ -29,7 +29,7 @@ class OtlpExtraMissing(InvalidRequest):
 
 class OtlpPort(Protocol):
     def send(self, collected: Collected, now_ms: float) -> bool:
-        """Returns whether the collector has taken the metrics. It blocks for OTLP_EXPORT_MS_MAX at most."""
+        """Returns whether the collector has taken the metrics. It blocks for a bounded time."""
         ...
 
     def close(self) -> None:
