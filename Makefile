@@ -8,7 +8,7 @@ COMPUTING := $(addprefix tests/,compatibility contracts model property simulatio
 WAITING := $(filter-out $(COMPUTING) tests/support,$(patsubst %/,%,$(filter-out %__pycache__/,$(wildcard tests/*/))))
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up demo test lint unit bench profile nightly mutants conformance wheel constraints clean
+.PHONY: help set-up demo test lint unit bench profile nightly mutants conformance wheel constraints hashes clean
 
 help: ## This list
 	@echo "Siltstone. Targets:"
@@ -67,12 +67,21 @@ nightly: .venv/installed ## The long tests, and what each has tried (half an hou
 mutants: .venv/installed ## Mutate the modules changed since the last landing; list what no test of theirs notices (nightly)
 	@$(BIN)/python tools/mutants --since $(SINCE)
 
-wheel: .venv/installed ## Build the wheel, as it would be published, into dist, with its bill of materials
-	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
-	@$(BIN)/python tools/bill-of-materials >dist/siltstone.cdx.json
+wheel: .venv/installed ## Build wheel and sdist, as they would be published, into dist, with their bill of materials
+	@$(BIN)/hatchling build --target sdist --target wheel --directory dist >/dev/null
+	@PYTHONWARNINGS=ignore $(BIN)/cyclonedx-py requirements requirements/hashes.txt --pyproject pyproject.toml --output-reproducible --of JSON -o dist/siltstone.cdx.json
 
-constraints: .venv/installed ## Write requirements/constraints.txt from what .venv holds
+# The hashes are in files of their own: pip installs no folder, as set-up does, with constraints that have hashes.
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
+IMAGE := s3 postgres tls oauth otlp avro protobuf sql tables delta
+
+constraints: .venv/installed ## Write requirements/constraints.txt from what .venv holds, and the hashes of its packages
 	@$(BIN)/python -m pip freeze --exclude-editable --exclude siltstone >requirements/constraints.txt
+	@$(MAKE) --no-print-directory hashes
+
+hashes: .venv/installed ## Write requirements/hashes.txt, and container.txt of what the image holds, from the constraints
+	@$(LOCK) --no-deps requirements/constraints.txt --output-file requirements/hashes.txt
+	@$(LOCK) --constraint requirements/constraints.txt pyproject.toml $(addprefix --extra ,$(IMAGE)) --output-file requirements/container.txt
 
 clean: ## Remove .venv and everything else that was made
 	@rm -rf .venv .build dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -76,9 +76,12 @@ def test_the_blocks_that_are_not_run_are_these() -> None:
         "docs/operations.md: tests/integration/test_clients_command.py runs it beside brokers",
         "docs/operations.md: it serves until it is stopped; tests/integration/test_serve_nodes.py runs it",
         "docs/operations.md: it serves until it is stopped; tests/integration/test_failover.py runs it",
+        "docs/metrics.md: it serves until it is stopped; tests/integration/test_otlp.py runs it with a receiver of"
+        " its own",
         "docs/metrics.md: PromQL; tests/integration/test_alert_rules.py asks promtool",
         "docs/operations.md: a formula; tests/integration/test_operations_page.py computes the table below it",
-        "docs/operations.md: no images can be fetched where the tests run",
+        "docs/production.md: there is no Kubernetes where the tests run; tests/integration/test_chart.py renders the"
+        " chart",
         "docs/buckets.md: tests/integration/test_several_buckets.py does so while a producer writes",
         "docs/buckets.md: tests/integration/test_several_buckets.py does so with a real broker",
         "docs/buckets.md: tests/integration/test_several_buckets.py does so",

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from support.pages.pins import normal, pins_of
+
 pytestmark = pytest.mark.xdist_group("source")  # which one worker reads, once
 
 ROOT = Path(__file__).parents[2]
@@ -191,6 +193,24 @@ def test_no_tracked_file_names(place: str) -> None:
 def test_constraints_are_plain_pins() -> None:
     lines = (ROOT / "requirements" / "constraints.txt").read_text().splitlines()
     assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line)] == []
+
+
+def test_the_hashes_are_those_of_the_constraints() -> None:
+    """hashes.txt pins what constraints.txt pins, and container.txt a part of it; each file of a package has a hash."""
+    folder = ROOT / "requirements"
+    lines = (folder / "constraints.txt").read_text().splitlines()
+    wanted = {normal(name): version for name, _, version in (line.partition("==") for line in lines)}
+    hashed, image = pins_of(folder / "hashes.txt"), pins_of(folder / "container.txt")
+    assert {name: pin.version for name, pin in hashed.items()} == wanted, "run make hashes"
+    assert [name for name, pin in hashed.items() if not pin.hashes] == []
+    of_linux = {name: pin for name, pin in image.items() if name in wanted}
+    assert {name: pin.version for name, pin in of_linux.items()}.items() <= wanted.items()
+    assert image.keys() - wanted.keys() <= {"tzdata", "colorama"}, "these two are for Windows"
+    needed = {
+        normal(re.split("[ ;<>=!~\\[]", each)[0])
+        for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    }
+    assert needed <= image.keys()
 
 
 def test_the_floors_hold() -> None:

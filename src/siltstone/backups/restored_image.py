@@ -4,7 +4,7 @@ The restored store is another store: it has no id yet, one bucket, and no node. 
 
 - streams are CLOSED, and end where their objects end: what was only in the logs of brokers is lost;
 - only committed objects are kept, all in bucket 0, and ids continue after the highest of the whole backup;
-- nodes are fenced, and lead their partitions until other nodes of the new store take them over;
+- nodes are fenced, have no log here, and lead their partitions until other nodes of the new store take them over;
 - records that were erased from the original by their keys are erased again (``offline.erasures``);
 - jobs that ran have failed, pins and the keys that belong to the places of the original are gone.
 
@@ -25,7 +25,7 @@ from siltstone.offline.erasures import ERASURE_PREFIX, Erasure, applied_again, e
 
 KEYS_OF_PLACES = (
     "store/", "kafka/cluster-id", "node-address/", "node-listener", "flush/", "unreachable-from/", "lost-log/",
-    "audit-note/", "copies-listed/", "erased-object/",
+    "audit-note/", "copies-listed/", "erased-object/", "erased-rows/", "empty-log/",
 )  # fmt: skip
 """The beginnings of keys that say where the original is, or who its nodes are."""
 
@@ -77,7 +77,9 @@ def restored_image(
         objects=ShardedMap(objects.items()),
         prepared=ShardedMap(),
         destroyed=ShardedMap(),
-        nodes=ShardedMap((node_id, replace(node, is_fenced=True)) for node_id, node in point.nodes.items()),
+        nodes=ShardedMap(
+            (node_id, replace(node, is_fenced=True, log_epoch=0)) for node_id, node in point.nodes.items()
+        ),
         keys=ShardedMap(
             (
                 {key: value for key, value in point.keys.items() if not key.startswith(KEYS_OF_PLACES)}

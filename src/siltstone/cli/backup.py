@@ -9,6 +9,7 @@ from siltstone.cli.output import copying_shown, print_json, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import counted, size_words
 from siltstone.object_store.opening import open_store as open_bucket
+from siltstone.scanning.flushing import flush_nodes
 
 
 @click.command()
@@ -17,18 +18,25 @@ from siltstone.object_store.opening import open_store as open_bucket
     "--objects", metavar="URL",
     help="Copy the objects, too, into this bucket: s3://bucket/prefix or file:///folder. What is there is kept.",
 )  # fmt: skip
+@click.option(
+    "--flush", is_flag=True,
+    help="Have all nodes upload first what they have acknowledged, so that this is in the backup, too.",
+)  # fmt: skip
 @json_option
 @store_options
-def backup(choice: StoreChoice, to: Path, objects: str | None, as_json: bool) -> None:
+def backup(choice: StoreChoice, to: Path, objects: str | None, flush: bool, as_json: bool) -> None:
     """Back up a store into the new folder TO, while brokers run.
 
     The folder gets a copy of the metadata, from SQLite or PostgreSQL, with every version that the log still has. With
     --objects the objects of all these versions are copied, too; several backups may share that bucket, and only what is
-    new is copied. Records that are only in the logs of brokers, those of the last minute, are in no backup.
+    new is copied. Records that are only in the logs of brokers, those of the last minute, are in no backup, unless
+    --flush has the nodes upload them first. A node that does not answer within 30 s refuses that, and nothing is made.
 
     siltstone restore makes a store from it.
     """
     with choice.open() as store:
+        if flush:
+            flush_nodes(store.context, lambda: None)
         target = None if objects is None else open_bucket(objects, create=True)
         with copying_shown() as shown:
             made, copied = back_up(store.settings, store.context, to.absolute(), target, shown)

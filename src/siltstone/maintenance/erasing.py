@@ -9,11 +9,14 @@ Every step may be repeated. A command that was killed is followed by another one
 import hmac
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
+
 from siltstone.carrying.pipeline.driver import Driver
 from siltstone.carrying.pipeline.kind import NO_JOB, Attempt, Scope, StartRunner, topics_named
 from siltstone.carrying.pipeline.running import RunReport
 from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.erasure.kind import ERASURE, ErasureKind, ErasureLook
+from siltstone.maintenance.erasure.noting import drop_kept
 from siltstone.maintenance.erasure.planning import streams_of
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
@@ -28,11 +31,13 @@ from siltstone.offline.erased_keys import hashes_of_keys
 from siltstone.offline.erasures import (
     ErasedKey,
     Erasure,
+    ErasureVerification,
     StreamErasure,
     encode_erasure,
     erased_objects,
     erasure_of,
     erasures_of,
+    is_open,
     keys_of,
     list_key,
     put_erasure,
@@ -40,9 +45,10 @@ from siltstone.offline.erasures import (
 from siltstone.offline.settings import KindSettings
 from siltstone.record_columns.kernels.choosing import best_kernels
 from siltstone.runtime.randomness import random_token
-from siltstone.scanning.failures import TailNotReadable
-from siltstone.scanning.flushing import flush_tails
+from siltstone.scanning.failures import NodeNotFlushed, TailNotReadable
+from siltstone.scanning.flushing import flush_nodes, flush_tails
 from siltstone.scanning.planning import ScanPartition
+from siltstone.tables.kind import TableErasure
 from siltstone.tables.planning import exports
 
 ROUNDS_MAX = 20
@@ -64,16 +70,24 @@ def request_erasure(
     context: MaintenanceContext, topic: str, keys: Sequence[bytes], *, leaves_tables: bool = False
 ) -> Erasure:
     """Keeps the request to erase all records of the keys that the topic has now, and returns it. The keys themselves
-    are not kept. A topic that is kept as a table is refused unless ``leaves_tables``. Raises ErasureRefused,
+    are not kept. Rows leave the topic's table, too, unless ``leaves_tables``. Raises ErasureRefused,
     ErasureNotFlushed, TooManyErasures, and what the metadata and the buckets raise."""
     topics_named(context.metadata.refresh(), [topic])
     _refuse(topic, keys)
     if not leaves_tables:
-        _refuse_table(context.metadata.image, topic)
+        _refuse_keys_of_fields(context.metadata.image, topic)
     image = _flushed(context, topic)
     found = _topic(image, topic)
+    try:
+        flush_nodes(context, _nothing_stops)
+    except NodeNotFlushed as trouble:
+        raise ErasureNotFlushed(f"nothing was erased: {trouble}") from trouble
     bounds = tuple(image.streams[each.data_stream_id].end_offset for each in found.partitions)
-    erasure = _erasure(context, image, found, keys, bounds)
+    erasure = msgspec.structs.replace(
+        _erasure(context, image, found, keys, bounds),
+        has_table=not leaves_tables and topic in exports(image),
+        leaves_tables=leaves_tables,
+    )
     for bucket_id in context.buckets.urls:
         check_may_write(context, bucket_id)
     command = put_erasure(image, erasure)
@@ -81,8 +95,27 @@ def request_erasure(
         context.buckets.store(bucket_id).put(list_key(erasure.erasure_id), [encode_erasure(erasure)])
     context.metadata.execute(command)
     # Once more: brokers that see the request drop their caches and used log files after this flush.
-    _flushed(context, topic)
+    for reason in drop_kept(context, [erasure.erasure_id], _nothing_stops).values():
+        raise ErasureNotFlushed(
+            f"erasure {erasure.erasure_id} was kept, and is not carried out yet: {reason}; then siltstone erasures"
+            f" resume {erasure.erasure_id} continues"
+        )
+    if not any(bounds):
+        _verify_empty(context, erasure.erasure_id)
     return erasure
+
+
+def _nothing_stops() -> None:
+    return None
+
+
+def _verify_empty(context: MaintenanceContext, erasure_id: str) -> None:
+    """Ends the erasure of a topic without a record, in which no run of the kind has anything to look at."""
+    image = context.metadata.refresh()
+    erasure = erasure_of(image, erasure_id)
+    assert erasure is not None
+    nothing = ErasureVerification(context.now_ms(), 0, 0, 0, image.next_object_id)
+    context.metadata.execute(put_erasure(image, msgspec.structs.replace(erasure, verification=nothing)))
 
 
 def look_for(
@@ -119,6 +152,18 @@ def follow(
 ) -> Iterator[RunReport]:
     """Carries out what an erasure still needs, and yields the report of each run. Afterwards the erasure is verified,
     or the last report says why not."""
+    yield from _erase_records(context, settings, erasure_id, make_driver)
+    erasure = erasure_of(context.metadata.refresh(), erasure_id)
+    if erasure is not None and not erasure.is_pending:
+        yield from erase_rows(context, settings, erasure, make_driver)
+
+
+def _erase_records(
+    context: MaintenanceContext,
+    settings: KindSettings,
+    erasure_id: str,
+    make_driver: Callable[[Scope], Driver],
+) -> Iterator[RunReport]:
     for _ in range(ROUNDS_MAX):
         erasure = erasure_of(context.metadata.refresh(), erasure_id)
         if erasure is None or not erasure.is_pending:
@@ -134,6 +179,20 @@ def follow(
         yield from reports
         if splitting.is_cancelled or not any(report.done for report in reports):
             return
+
+
+def erase_rows(
+    context: MaintenanceContext,
+    settings: KindSettings,
+    erasure: Erasure,
+    make_driver: Callable[[Scope], Driver],
+) -> Iterator[RunReport]:
+    """Does what the erasure needs in the topic's table now, if there is something. Another export may have the lock;
+    the report says so then."""
+    if erasure.has_table:
+        kind = TableErasure(settings.tables, grace_period_ms=settings.grace_period_ms)
+        scope = Scope(topics=frozenset([erasure.topic]), is_forced=True)
+        yield from make_driver(scope).run([kind])
 
 
 def _sets_to_split(image: MetadataImage, erasure_id: str) -> frozenset[int]:
@@ -158,7 +217,8 @@ def forget_erasure(context: MaintenanceContext, erasure_id: str) -> None:
     """Removes an erasure that is verified, or whose topic was deleted, from the metadata and the buckets. A backup that
     is older than it would bring the records back. Raises ErasureRefused."""
     erasure = erasure_named(context, erasure_id)
-    if erasure.is_pending and erasure.topic_id in context.metadata.image.topics:
+    image = context.metadata.image
+    if is_open(image, erasure) and erasure.topic_id in image.topics:
         raise ErasureRefused(
             f"erasure {erasure_id} is not verified: records of its keys may be left; run siltstone erasures resume"
             f" {erasure_id} first"
@@ -185,13 +245,14 @@ def _refuse(topic: str, keys: Sequence[bytes]) -> None:
         raise ErasureRefused("no key was given: name one with --key, or a file of keys with --keys-from")
 
 
-def _refuse_table(image: MetadataImage, topic: str) -> None:
+def _refuse_keys_of_fields(image: MetadataImage, topic: str) -> None:
+    """Refuses a table that has fields of keys instead of the keys: rows cannot be compared with the erased keys."""
     export = exports(image).get(topic)
-    if export is not None:
+    if export is not None and export.config.key_columns:
         raise ErasureRefused(
-            f"{topic} is kept as table {export.table}, whose rows an erasure does not reach: delete them by SQL, let"
-            " the table's older snapshots expire, look at its dead letters, too, and erase the records of the topic"
-            " with --leave-tables"
+            f"{topic} is kept as table {export.table}, which has fields of the keys and not their bytes, so an erasure"
+            " does not find its rows: delete them by SQL, let the table's older snapshots expire, look at its dead"
+            " letters, too, and erase the records of the topic with --leave-tables"
         )
 
 

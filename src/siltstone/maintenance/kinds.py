@@ -46,7 +46,7 @@ MAKERS: Mapping[str, Callable[[KindSettings], Kind]] = {
     "retention": lambda _: Retention(_bounds),
     "dead-objects": lambda settings: DeadObjects(settings.maintenance.gc.lease_ms),
     "erasure": lambda settings: ErasureKind(settings.maintenance.key_compaction),
-    "table-export": lambda settings: TableExport(settings.tables),
+    "table-export": lambda settings: TableExport(settings.tables, grace_period_ms=settings.grace_period_ms),
     "minor-gc": lambda settings: _collection(Level.MINOR, settings),
     "sso-compaction": lambda settings: StreamSetObjectCompaction(settings.compaction),
     "key-compaction": lambda settings: KeyCompaction(settings.maintenance.key_compaction),

@@ -6,15 +6,21 @@ the metadata and the bucket can ask. Questions are numbered, and an answer is fo
 that is asked often uploads once for many questions.
 
 The value of the key is a msgpack array: [version, asked, answered].
+
+A node that was stopped cleanly has no record left in its log. It says so under the key ``empty-log/<node id>``, whose
+value is its node epoch in decimal digits, so nobody waits for an answer of its process.
 """
 
 import msgspec
 
-from siltstone.metadata.commands import Command
+from siltstone.metadata.commands import Command, PutKey
+from siltstone.metadata.entities import NodeMetadata, NodeState
 from siltstone.metadata.image import ImageView
 
 FLUSH_VERSION = 1
 FLUSH_PREFIX = "flush/"
+EMPTY_LOG_PREFIX = "empty-log/"
+"""It counts for one node epoch: the next start of the node uses the log again."""
 
 
 class NodeFlushes(msgspec.Struct, frozen=True, array_like=True):
@@ -39,6 +45,19 @@ class AnswerFlush(Command[None], frozen=True):
     node_id: int
     node_epoch: int
     number: int
+
+
+def put_empty_log(node_id: int, node_epoch: int) -> PutKey:
+    """Returns the command by which a node says, at its end, that its log has no record."""
+    return PutKey(f"{EMPTY_LOG_PREFIX}{node_id}", str(node_epoch).encode(), overwrite=True)
+
+
+def may_log_hold_records(view: ImageView, node: NodeMetadata) -> bool:
+    """Returns False for a node that never opened a stream, or was stopped cleanly; and for one whose log was replayed,
+    and so emptied, by another node, or was given up by a person."""
+    said = view.keys.get(f"{EMPTY_LOG_PREFIX}{node.node_id}")
+    is_empty = not node.log_epoch or said == str(node.node_epoch).encode()
+    return not is_empty and node.state is not NodeState.FAILED_OVER
 
 
 def flush_key(node_id: int) -> str:

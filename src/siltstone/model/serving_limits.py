@@ -274,6 +274,17 @@ PRICE_OF_CORE = Price(0.05)
 """The price of a processor's core for an hour, for `siltstone cost`: about that of a core with 4 GiB of memory of
 general-purpose machines in us-east-1 in US dollars."""
 
+ADMIN_OTLP_ENDPOINT = ""
+"""The URL of a collector to which each process pushes its metrics by OTLP over HTTP, such as
+`http://127.0.0.1:4318/v1/metrics`, with or without admin listeners; empty: none. It needs the extra `otlp`."""
+
+ADMIN_OTLP_INTERVAL_MS = 15 * SECOND_MS
+"""How often the metrics are pushed; an export of 5,000 series takes 32 ms of CPU time in a thread."""
+
+OTLP_EXPORT_MS_MAX = 5 * SECOND_MS
+"""How long an export may take, attempts and the pauses between them included. What a silent collector does not take is
+given up: the next export has newer values."""
+
 ADMIN_CONNECTIONS_MAX = 64
 """The most connections of all admin listeners together: a monitoring system needs one at a time. Beyond it the oldest
 connection that has not sent a whole request is closed."""

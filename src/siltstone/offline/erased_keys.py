@@ -9,7 +9,7 @@ import numpy.typing as npt
 from siltstone.offline.erasures import StreamErasure
 from siltstone.record_columns.chunking import Records
 from siltstone.record_columns.kernels import columns
-from siltstone.record_columns.kernels.columns import Integers, Slots, read_only
+from siltstone.record_columns.kernels.columns import Bytes, Integers, Slots, read_only
 from siltstone.record_columns.kernels.port import Kernels
 
 NOT_ERASED = -1
@@ -34,12 +34,18 @@ class ErasedKeys:
 
     def found_in(self, records: Records, kernels: Kernels) -> Integers:
         """Returns for each record the number of the erasure whose key it has, or NOT_ERASED."""
-        found = np.full(len(records), NOT_ERASED, dtype=np.int64)
         at, lengths = records.columns[columns.KEY_AT], records.columns[columns.KEY_BYTES]
+        found = self.found_among(records.data, at, lengths, records.offsets, kernels)
+        return np.where(records.have_key, found, NOT_ERASED)
+
+    def found_among(
+        self, data: Bytes, starts: Integers, lengths: Integers, offsets: Integers, kernels: Kernels
+    ) -> Integers:
+        """Does the same for keys that lie in ``data``, each with the offset of its record."""
+        found = np.full(len(offsets), NOT_ERASED, dtype=np.int64)
         for hash_key, table in self._tables.items():
-            hashes = kernels.hash_keys(records.data, at, lengths, hash_key)
-            of_table = table.find(hashes, records.offsets)
-            found = np.where(records.have_key & (of_table != NOT_ERASED), of_table, found)
+            of_table = table.find(kernels.hash_keys(data, starts, lengths, hash_key), offsets)
+            found = np.where(of_table != NOT_ERASED, of_table, found)
         return found
 
 

@@ -14,6 +14,9 @@ that is restored from an older backup has to apply it again.
 
     key      erased-object/<erasure id>/<object id>
     value    a msgpack array, ``ErasedObject``: an object that held records of the keys, noted before it was replaced
+
+    key      erased-rows/<erasure id>
+    value    a msgpack array, ``ErasedRows``: what has become of the rows in the topic's table and its dead letters
 """
 
 from collections import defaultdict
@@ -29,6 +32,7 @@ from siltstone.model.limits import ERASED_KEYS_MAX, ERASURES_BYTES_MAX
 ERASURE_VERSION = 1
 ERASURE_PREFIX = "erasure/"
 ERASED_OBJECT_PREFIX = "erased-object/"
+ERASED_ROWS_PREFIX = "erased-rows/"
 
 LIST_PREFIX = "erasures/"
 """Keys of a bucket: the store's erasures once more, where a restore from an older backup finds them."""
@@ -50,16 +54,23 @@ class ErasedKey(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ErasureVerification(msgspec.Struct, frozen=True, array_like=True):
-    """The look that found no record of the keys: when, and how much of the topic was read."""
+    """The look that found no record of the keys: when, and how much of the topic was read. Objects below
+    ``next_object_id`` that are not in use may hold records of the keys until they are deleted: they were replaced
+    before, or written and never committed. 0: not known."""
 
     verified_ms: int
     objects: int
     records: int
     bytes_read: int
+    next_object_id: int = 0
 
 
 class Erasure(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """``bounds`` has the bound of each partition, by number. ``verification`` is None while the erasure is pending."""
+    """``bounds`` has the bound of each partition, by number. ``verification`` is None while the erasure is pending.
+    ``flushed_ms``: when all nodes had dropped what they kept in logs and memory, 0 before. ``cleared_ms``: when no
+    bucket had an object any more that is not in use and may hold records of the keys, 0 before; until then
+    ``leftovers`` is the number of these objects at the last look. ``has_table``: rows of the keys have to leave the
+    topic's table, after its records have left the topic; ``leaves_tables``: a person has said that they stay."""
 
     version: int = ERASURE_VERSION
     erasure_id: str
@@ -71,6 +82,11 @@ class Erasure(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     bounds: tuple[int, ...]
     requested_ms: int
     verification: ErasureVerification | None = None
+    flushed_ms: int = 0
+    cleared_ms: int = 0
+    leftovers: int = 0
+    has_table: bool = False
+    leaves_tables: bool = False
 
     @property
     def is_pending(self) -> bool:
@@ -90,6 +106,25 @@ class ErasedObject(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     found_ms: int
     replaced_ms: int = 0
     deleted_ms: int = 0
+
+
+class ErasedRows(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """``rows`` rows of the keys were found in ``files`` files of the table and of its dead letters. ``other_files`` are
+    those of them that another program had written: table and path.
+
+    ``verified_ms``: when a look had found none, and a commit of the job ``job_id`` had shut out late exports;
+    ``states`` names that commit in each table, as its ledger does. ``deleted_ms``: when older states and their files
+    were gone. ``held_by`` names states that a person has named, which stay."""
+
+    table: str
+    files: int = 0
+    rows: int = 0
+    other_files: tuple[tuple[str, str], ...] = ()
+    verified_ms: int = 0
+    job_id: int = 0
+    states: dict[str, int] = {}
+    deleted_ms: int = 0
+    held_by: tuple[str, ...] = ()
 
 
 class StreamErasure(msgspec.Struct, frozen=True, array_like=True):
@@ -182,10 +217,38 @@ def erased_objects(image: ImageView, erasure_id: str) -> list[ErasedObject]:
     return [msgspec.msgpack.decode(image.keys[name], type=ErasedObject) for name in names]
 
 
+def put_erased_rows(erasure_id: str, rows: ErasedRows) -> PutKey:
+    return PutKey(f"{ERASED_ROWS_PREFIX}{erasure_id}", msgspec.msgpack.encode(rows), overwrite=True)
+
+
+def erased_rows(image: ImageView, erasure_id: str) -> ErasedRows | None:
+    value = image.keys.get(f"{ERASED_ROWS_PREFIX}{erasure_id}")
+    return None if value is None else msgspec.msgpack.decode(value, type=ErasedRows)
+
+
+def is_table_pending(image: ImageView, erasure: Erasure) -> bool:
+    """Returns whether the records have left the topic, and rows may be left in its table."""
+    rows = erased_rows(image, erasure.erasure_id)
+    return erasure.has_table and not erasure.is_pending and (rows is None or not rows.verified_ms)
+
+
+def is_open(image: ImageView, erasure: Erasure) -> bool:
+    """Returns whether records, or rows, of the keys may be left."""
+    return erasure.is_pending or is_table_pending(image, erasure)
+
+
+def is_deletion_due(image: ImageView, erasure: Erasure, now_ms: int, grace_period_ms: int) -> bool:
+    """Returns whether the older states of the table are to be dropped, since readers have had the grace period."""
+    rows = erased_rows(image, erasure.erasure_id)
+    return rows is not None and 0 < rows.verified_ms <= now_ms - grace_period_ms and not rows.deleted_ms
+
+
 def keys_of(image: ImageView, erasure_id: str) -> Iterator[str]:
     """Yields the metadata keys that belong to an erasure."""
     if f"{ERASURE_PREFIX}{erasure_id}" in image.keys:
         yield f"{ERASURE_PREFIX}{erasure_id}"
+    if f"{ERASED_ROWS_PREFIX}{erasure_id}" in image.keys:
+        yield f"{ERASED_ROWS_PREFIX}{erasure_id}"
     yield from (key for key in image.keys if key.startswith(f"{ERASED_OBJECT_PREFIX}{erasure_id}/"))
 
 
@@ -202,8 +265,18 @@ def erasure_id_of_key(key: str) -> str | None:
 
 def applied_again(erasures: Sequence[Erasure], ends: Mapping[str, Sequence[int]]) -> Iterator[Erasure]:
     """Yields the erasures as a restored store has to apply them. ``ends``: the end offset of each partition there, by
-    topic id. A bound is never above the end, because offsets after it will be given to other records."""
+    topic id. A bound is never above the end, because offsets after it will be given to other records. No node of the
+    restored store has a log yet, so none has to be flushed; and the tables are those of the original."""
     for erasure in erasures:
         if erasure.topic_id in ends:
             bounds = tuple(map(min, erasure.bounds, ends[erasure.topic_id]))
-            yield msgspec.structs.replace(erasure, bounds=bounds, verification=None)
+            yield msgspec.structs.replace(
+                erasure,
+                bounds=bounds,
+                verification=None,
+                flushed_ms=erasure.flushed_ms or erasure.requested_ms,
+                cleared_ms=0,
+                leftovers=0,
+                has_table=False,
+                leaves_tables=True,
+            )

@@ -51,6 +51,10 @@ class ThreadedCalls:
     def close(self) -> None:
         self._threads.shut_down()
 
+    def abandon(self) -> None:
+        """Ends the threads after the calls under way, without waiting for them."""
+        self._threads.abandon()
+
 
 def _make(
     loop: AbstractEventLoop,
@@ -126,11 +130,15 @@ class BlockingThreads:
         else:
             self._threads.append(thread)
 
-    def shut_down(self) -> None:
-        """Makes the calls that were submitted, ends the threads, and returns when they have ended."""
+    def abandon(self) -> None:
+        """Makes the calls that were submitted and ends the threads; returns at once."""
         with self._lock:
             self._is_shut_down = True
         self._end_one()
+
+    def shut_down(self) -> None:
+        """Makes the calls that were submitted, ends the threads, and returns when they have ended."""
+        self.abandon()
         for thread in self._threads:
             thread.join()
 

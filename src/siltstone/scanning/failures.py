@@ -61,6 +61,17 @@ class TailNotReadable(Unavailable):
         self.partitions, self.node_id, self.reason = partitions, node_id, reason
 
 
+class NodeNotFlushed(Unavailable):
+    """A node that was stopped without a flush, or does not answer, may have records in its log and in memory."""
+
+    def __init__(self, node_id: int, location: str, reason: str) -> None:
+        super().__init__(
+            f"node {node_id} may have records in its write-ahead log {location}, and {reason}: start it again if it has"
+            " ended; if that log is gone for good, unregister the node"
+        )
+        self.node_id, self.location, self.reason = node_id, location, reason
+
+
 class ScanOutdated(Stale):
     """An object of the plan is no longer in its bucket: the plan is older than its objects are kept."""
 

@@ -3,18 +3,20 @@ committed. Then the objects hold every record that was acknowledged before the c
 a broker.
 
 The request is a key of the metadata (``metadata.flushes``), which the owner follows; no connection to a broker is made.
+
+An erasure asks all nodes, not only the owners: a node that owned a partition before may have its records in its log.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from siltstone.metadata.entities import StreamState
-from siltstone.metadata.flushes import AskFlush, flushes_of
+from siltstone.metadata.flushes import AskFlush, flushes_of, may_log_hold_records
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import Refusal
 from siltstone.model.limits import SECOND_MS
 from siltstone.offline.context import MaintenanceContext, check_metadata_is_newest
-from siltstone.scanning.failures import TailNotReadable
+from siltstone.scanning.failures import NodeNotFlushed, TailNotReadable
 from siltstone.scanning.planning import ScanPartition
 
 log = logging.getLogger(__name__)
@@ -47,6 +49,41 @@ def flush_tails(source: MaintenanceContext, partitions: Sequence[ScanPartition])
             reason = f"it has not uploaded them within {FLUSH_MS_MAX // SECOND_MS} s"
             raise TailNotReadable(names, left[0], reason)
         source.clock.block_ms(FLUSH_LOOK_INTERVAL_MS)
+
+
+def flush_nodes(source: MaintenanceContext, check: Callable[[], None]) -> None:
+    """Waits until all nodes have uploaded what they have acknowledged and, while an erasure is pending, have dropped
+    what they keep of it. Nodes whose logs are empty are not asked. ``check`` is called again and again, and may raise.
+    Raises NodeNotFlushed, and what the metadata raises."""
+    check_metadata_is_newest(source)
+    image = source.metadata.refresh()
+    numbers: dict[int, int] = {}
+    for node_id, node in sorted(image.nodes.items()):
+        if may_log_hold_records(image, node):
+            try:
+                numbers[node_id] = source.metadata.execute(AskFlush(node_id))
+            except Refusal as refusal:
+                raise NodeNotFlushed(
+                    node_id, node.wal_location, f"it cannot be asked: {refusal}"
+                ) from refusal
+    limit_ms = source.clock.monotonic_ms() + FLUSH_MS_MAX
+    while True:
+        check()
+        image = source.metadata.refresh()
+        left = [each for each in numbers if not _has_answered(image, each, numbers[each])]
+        if not left:
+            return
+        if source.clock.monotonic_ms() >= limit_ms:
+            reason = f"it has not uploaded them within {FLUSH_MS_MAX // SECOND_MS} s"
+            raise NodeNotFlushed(left[0], image.nodes[left[0]].wal_location, reason)
+        source.clock.block_ms(FLUSH_LOOK_INTERVAL_MS)
+
+
+def _has_answered(image: MetadataImage, node_id: int, number: int) -> bool:
+    node = image.nodes.get(node_id)
+    return (
+        node is None or flushes_of(image, node_id).answered >= number or not may_log_hold_records(image, node)
+    )
 
 
 def _ask(source: MaintenanceContext, node_id: int, theirs: Sequence[ScanPartition]) -> int:

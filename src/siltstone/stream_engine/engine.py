@@ -48,7 +48,7 @@ from siltstone.stream_engine.tail.cache_block import CacheBlock
 from siltstone.stream_engine.tail.tail_cache import TailCache
 from siltstone.stream_engine.upload.pipeline import UploadPipeline
 from siltstone.stream_engine.version_marks import VersionMarks
-from siltstone.stream_engine.wal.ownership import note_metadata
+from siltstone.stream_engine.wal.ownership import leave_empty, note_metadata
 
 log = logging.getLogger(__name__)
 
@@ -397,6 +397,7 @@ class StreamEngine:
         await self.flush()
         await self.close_streams(list(self._streams.values()))
         await self._close_carried()
+        await leave_empty(self._wal, self._metadata, self.node_id, self.node_epoch)
         self.is_clean = True
         await self._note_metadata()
 
@@ -463,10 +464,8 @@ class StreamEngine:
         reason = f"uploads to {outage.place} fail: {outage.cause}. {outage.remedy}"
         if self.has_waiting_appends:
             return Readiness.FULL, f"appends wait for room, because {reason}"
-        return (
-            Readiness.FILLING,
-            f"appends will wait as soon as the log or the tail cache is full, because {reason}",
-        )
+        full = "appends will wait as soon as the log or the tail cache is full"
+        return Readiness.FILLING, f"{full}, because {reason}"
 
     def abandon(self, reason: str) -> None:
         """Stops the engine as a failure does: closing it commits nothing, and what is acknowledged and not committed

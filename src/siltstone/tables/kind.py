@@ -7,13 +7,22 @@ A topic whose round fails is set aside, and its table has no row of that round; 
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from siltstone.carrying.pipeline.kind import Attempt, Plan, Scope, UnitReport
 from siltstone.carrying.pipeline.watch import Watch
-from siltstone.model.limits import JOB_LEASE_MS
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.limits import GRACE_PERIOD_MS, JOB_LEASE_MS
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.settings import TableSettings
 from siltstone.offline.tasks.runner import Task
-from siltstone.tables.planning import ROUND_BYTES, Undecided, plan_exports, topics_with_transactions
+from siltstone.tables.planning import (
+    ROUND_BYTES,
+    Undecided,
+    plan_erasures,
+    plan_exports,
+    topics_with_transactions,
+)
 from siltstone.tables.progress import remove_progress, schemas_gone, topics_gone
 
 TABLE_EXPORT = "table-export"
@@ -26,9 +35,15 @@ class TableExport:
     lease_ms = JOB_LEASE_MS
 
     def __init__(
-        self, settings: TableSettings, task: Task | None = None, round_bytes: int = ROUND_BYTES
+        self,
+        settings: TableSettings,
+        task: Task | None = None,
+        round_bytes: int = ROUND_BYTES,
+        grace_period_ms: int = GRACE_PERIOD_MS,
     ) -> None:
+        """``grace_period_ms``: so long readers have, before an erasure drops older states of a table."""
         self._settings = settings
+        self._grace_period_ms = grace_period_ms
         self._task = task
         self._round_bytes = round_bytes
 
@@ -44,7 +59,15 @@ class TableExport:
 
             undecided = CommittedEnds(context).undecided(image, waiting)
         planned = plan_exports(image, scope, context.now_ms(), undecided)
-        return Plan(kind=self.name, units=planned.units, unplanned=planned.unplanned)
+        to_erase = self._to_erase(image, scope, context)
+        return msgspec.structs.replace(
+            to_erase, units=(*to_erase.units, *planned.units), unplanned=planned.unplanned
+        )
+
+    def _to_erase(self, image: MetadataImage, scope: Scope, context: MaintenanceContext) -> Plan:
+        units = plan_erasures(image, scope, context.now_ms(), self._grace_period_ms)
+        work = {each.name: topic for topic, each in units.items()}
+        return Plan(kind=self.name, units=tuple(units.values()), unplanned=(), work=work)
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
         from siltstone.tables.rounds import Rounds  # noqa: PLC0415  loads pyarrow, and every task loads kinds
@@ -58,4 +81,16 @@ class TableExport:
             attempt.watch.report("export", done, len(names))
             if not attempt.watch.may_begin():
                 return
-            yield rounds.export(name)
+            if (topic := plan.work.get(name)) is not None:
+                report = rounds.erase(topic, self._grace_period_ms)
+                yield msgspec.structs.replace(report, name=name)
+            else:
+                yield rounds.export(name)
+
+
+class TableErasure(TableExport):
+    """The kind of run that does only what erasures need in tables; it has the lock of exports, too."""
+
+    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
+        watch.check()
+        return self._to_erase(context.metadata.refresh(), scope, context)

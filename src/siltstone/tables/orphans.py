@@ -13,6 +13,7 @@ from siltstone.foundation.quantity_words import counted
 from siltstone.metadata.entities import JobMetadata, JobState
 from siltstone.model.limits import DAY_MS, DELETE_BATCH_KEYS_MAX
 from siltstone.object_store.port import ObjectStore
+from siltstone.offline.erasures import ErasedRows
 from siltstone.tables.formats.port import OWN_NAME, LoadedTable, folder_of
 
 log = logging.getLogger(__name__)
@@ -52,6 +53,36 @@ def delete_orphans(
             table.name,
         )
     return len(orphans)
+
+
+def delete_replaced(
+    store: ObjectStore,
+    table: LoadedTable,
+    rows: ErasedRows,
+    *,
+    keys_max: int = DELETE_BATCH_KEYS_MAX,
+) -> int:
+    """Deletes the files that no state since an erasure needs, however young they are. Later files have no rows of the
+    keys, so only those of jobs are looked at that the erasure has shut out, and what was there before its end. Returns
+    how many were deleted. Raises what the store and the catalog raise."""
+    folder = folder_of(table.name)
+    there = {
+        path: each.modified_ms
+        for part in ("data/", "metadata/")
+        for each in store.list(f"{folder}{part}")
+        if (path := each.key.removeprefix(folder))
+    }
+    shut_out = {
+        path
+        for path, modified_ms in there.items()
+        if (_OF_SNAPSHOT.fullmatch(path) and modified_ms <= rows.verified_ms)
+        or ((named := OWN_NAME.fullmatch(path)) and int(named[1]) <= rows.job_id)
+    }
+    shut_out |= {path for name, path in rows.other_files if name == table.name}
+    replaced = sorted(shut_out - table.paths_since(rows.states.get(table.name), rows.verified_ms))
+    for first in range(0, len(replaced), keys_max):
+        store.delete([f"{folder}{path}" for path in replaced[first : first + keys_max]])
+    return len(replaced)
 
 
 def _is_of_ended_job(path: str, jobs: Mapping[int, JobMetadata]) -> bool:

@@ -14,6 +14,7 @@ from siltstone.metadata.entities import StreamMetadata, TopicMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.model.audit import AUDIT_TOPIC
 from siltstone.model.limits import GIB, MINUTE_MS
+from siltstone.offline.erasures import erasures_of, is_deletion_due, is_table_pending
 from siltstone.offline.topic_streams import PartitionName, topic_defaults, transactional_from
 from siltstone.tables.failures import TableAhead
 from siltstone.tables.ledger import Gap, Ledger
@@ -185,6 +186,30 @@ def plan_exports(
     ]
     units.sort(key=lambda unit: (-unit.bytes_read, unit.name))
     return ExportsPlanned(tuple(units), tuple(unplanned))
+
+
+def plan_erasures(
+    image: ImageView, scope: Scope, now_ms: int, grace_period_ms: int
+) -> dict[str, PlannedUnit]:
+    """Plans what erasures need in tables now: a unit for each topic, by its name. It is not the unit of the export, so
+    an erasure that fails keeps no export back."""
+    reasons: dict[str, str] = {}
+    for erasure in erasures_of(image):
+        if is_table_pending(image, erasure):
+            reasons[erasure.topic_id] = "rows of erased keys are to leave table {}"
+        elif is_deletion_due(image, erasure, now_ms, grace_period_ms):
+            reasons.setdefault(
+                erasure.topic_id, "files with rows of erased keys are to be deleted from table {}"
+            )
+    return {
+        name: PlannedUnit(
+            name=f"erased rows of {name}",
+            topic=name,
+            reason=reasons[export.topic.topic_id].format(export.table),
+        )
+        for name, export in exports(image).items()
+        if export.topic.topic_id in reasons and scope.includes(name)
+    }
 
 
 def _planned(

@@ -6,12 +6,14 @@ from hashlib import blake2b
 
 from siltstone.carrying.pipeline.kind import Attempt
 from siltstone.model.errors import Unavailable
+from siltstone.offline.erasures import StreamErasure
 from siltstone.offline.settings import TableSettings
 from siltstone.offline.tasks.runner import RunFailed, Task
 from siltstone.record_columns.row_columns import ALL_COLUMNS, KEY
 from siltstone.scanning.request import Bound, BoundKind, Bounds, ScanRequest, Tail
-from siltstone.tables import rewrite_input
-from siltstone.tables.formats.port import DataFile, LoadedTable, Replacement, folder_of
+from siltstone.tables import erasing_rows, rewrite_input
+from siltstone.tables.erasing_rows import RowErasureInput, RowErasureResult, run_row_erasure
+from siltstone.tables.formats.port import DataFile, LoadedTable, Replacement, TableFile, folder_of
 from siltstone.tables.joining import Rewrite
 from siltstone.tables.layout import dead_letter_schema
 from siltstone.tables.planning import RoundRanges, TopicExport
@@ -150,6 +152,44 @@ class RoundTasks:
             added=tuple(each for at in range(len(plans)) for each in added[at]),
             keeps_rows=not config.is_upsert,
         )
+
+    def erase(
+        self,
+        table: LoadedTable,
+        files: Sequence[TableFile],
+        erasures: dict[int, tuple[StreamErasure, ...]],
+        outer: str,
+    ) -> dict[TableFile, RowErasureResult]:
+        """Runs a task for each of the files. Returns the results of the files with rows of erased keys."""
+        token = self.token([repr(files).encode()])
+        given = [
+            erasing_rows.CODEC.encode_input(
+                RowErasureInput(
+                    name=f"{self._export.topic.name}, {file.path}",
+                    file=file,
+                    erasures=erasures,
+                    outer=outer,
+                    has_names=table.has_names_of_files,
+                    schema=table.file_schema.serialize().to_pybytes(),
+                    division=table.columns_of_division,
+                    location=self._settings.location,
+                    folder=folder_of(table.name),
+                    token=token,
+                    number=number,
+                )
+            )
+            for number, file in enumerate(files)
+        ]
+        found: dict[TableFile, RowErasureResult] = {}
+        size_bytes = sum(each.size_bytes for each in files)
+        for at, result in self._results(
+            run_row_erasure, given, "look for erased keys in the table of", size_bytes
+        ):
+            of_file = erasing_rows.CODEC.decode_result(result)
+            self.peak_memory_bytes = max(self.peak_memory_bytes, of_file.peak_memory_bytes)
+            if of_file.erased:
+                found[files[at]] = of_file
+        return found
 
     def _results(
         self, task: Task, inputs: Sequence[bytes], what: str, size_bytes: int

@@ -20,6 +20,7 @@ from siltstone.scanning.scan import plan_scan
 from siltstone.scanning.transactions import CommittedEnds
 from siltstone.scanning.unit import encode_unit
 from siltstone.tables.committing import commit_round, loaded
+from siltstone.tables.erasure_round import ErasureRound
 from siltstone.tables.failures import (
     CommitOvertaken,
     ExportBroken,
@@ -94,19 +95,34 @@ class Rounds:
     def export(self, topic: str) -> UnitReport:
         """Does one round of a topic. Raises Cancelled, JobNotRunning, RunnerNotStarted, and Unavailable when the
         metadata cannot be reached."""
-        return self._done(topic, lambda one: one.done(self._round_bytes))
+        return self._done(topic, lambda export, tables: self._round(export, tables).done(self._round_bytes))
 
     def replay(self, topic: str, mending: Mending | None, *, is_dry: bool) -> UnitReport:
         """Tries the dead letters of a topic again. Raises what ``export`` raises."""
-        return self._done(topic, lambda one: one.replay(mending, is_dry=is_dry, bytes_max=self._round_bytes))
 
-    def _done(self, topic: str, work: Callable[["Round"], UnitReport]) -> UnitReport:
+        def work(export: TopicExport, tables: TableFormat) -> UnitReport:
+            return self._round(export, tables).replay(mending, is_dry=is_dry, bytes_max=self._round_bytes)
+
+        return self._done(topic, work)
+
+    def erase(self, topic: str, grace_period_ms: int) -> UnitReport:
+        """Does what erasures need in the tables of a topic. Raises what ``export`` raises."""
+
+        def work(export: TopicExport, tables: TableFormat) -> UnitReport:
+            return ErasureRound(self._attempt, self._settings, export, tables, grace_period_ms).done()
+
+        return self._done(topic, work)
+
+    def _round(self, export: TopicExport, tables: TableFormat) -> "Round":
+        return Round(self._attempt, self._settings, self._task, export, tables)
+
+    def _done(self, topic: str, work: Callable[[TopicExport, TableFormat], UnitReport]) -> UnitReport:
         export = exports(self._attempt.context.metadata.refresh()).get(topic)
         if export is None:
             return not_needed(topic, "the topic was deleted or reconfigured meanwhile")
         try:
             with open_format(export.config.table_format, self._settings) as tables:
-                return work(Round(self._attempt, self._settings, self._task, export, tables))
+                return work(export, tables)
         except (JobNotRunning, RunnerNotStarted):
             raise
         except CommitOvertaken as overtaken:

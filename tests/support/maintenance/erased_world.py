@@ -39,6 +39,7 @@ class ErasedWorld(KeyedWorld):
             keys=tuple(ErasedKey(each, bytes(32)) for each in hashes),
             bounds=tuple(self.stream(each.data_stream_id).end_offset for each in found.partitions),
             requested_ms=self.clock.now_ms(),
+            flushed_ms=self.clock.now_ms(),
         )
         self.metadata.execute(put_erasure(self.image, erasure))
         return erasure

@@ -8,7 +8,7 @@ ERASURE_ROWS: dict[str, dict[State, Case | str]] = {
             "erase kept --key k --leave-tables --dry-run --runner in-process --store {tabled}",
             shows="0 records",
         ),
-        Case("erase kept --key k --yes --runner in-process --store {tabled}", 2, "--leave-tables"),
+        Case("erase kept --yes --runner in-process --store {tabled}", 2, "no key was given"),
         Case(
             "erase nosuch --key k --yes --runner in-process --store {tabled}", 2, "there is no topic nosuch"
         ),

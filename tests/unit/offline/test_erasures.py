@@ -11,6 +11,7 @@ from siltstone.metadata.commands import PutKey
 from siltstone.offline.erasures import (
     ErasedKey,
     ErasedObject,
+    ErasedRows,
     Erasure,
     ErasureVerification,
     TooManyErasures,
@@ -19,14 +20,19 @@ from siltstone.offline.erasures import (
     decode_erasure,
     encode_erasure,
     erased_objects,
+    erased_rows,
     erasure_id_of_key,
     erasure_of,
     erasures_of,
     erasures_of_streams,
     has_pending,
+    is_deletion_due,
+    is_open,
+    is_table_pending,
     keys_of,
     list_key,
     put_erased_object,
+    put_erased_rows,
     put_erasure,
 )
 
@@ -42,7 +48,7 @@ ONE = Erasure(
     requested_ms=1_000,
 )
 VERIFIED = replace(ONE, verification=ErasureVerification(2_000, 3, 50, 4096))
-GOLDEN = (
+GOLDEN_OLD = (
     "9a"  # an array of ten
     "01"  # version
     "ac303066663030666630306666"  # id
@@ -51,6 +57,10 @@ GOLDEN = (
     + "9192" + "c410" + "68" * 16 + "c420" + "64" * 32  # keys
     + "920700" + "cd03e8"  # bounds, requested
 )  # fmt: skip
+GOLDEN, MORE = "9f" + GOLDEN_OLD[2:], "000000c2c2"  # five more: flushed, cleared, leftovers; two for tables
+ROWS = ErasedRows(
+    table="k.t", files=2, rows=5, other_files=(("k.t", "p"),), verified_ms=7, job_id=3, states={"k.t": 9}
+)
 
 
 def image_of(*commands: PutKey, partitions: int = 2) -> Any:
@@ -64,9 +74,49 @@ def keys_put(*erasures: Erasure) -> list[PutKey]:
 
 
 def test_the_bytes_of_an_erasure() -> None:
-    assert encode_erasure(ONE).hex() == GOLDEN + "c0"
-    assert encode_erasure(VERIFIED).hex() == GOLDEN + "94cd07d00332cd1000"
+    assert encode_erasure(ONE).hex() == GOLDEN + "c0" + MORE
+    assert encode_erasure(VERIFIED).hex() == GOLDEN + "95cd07d00332cd100000" + MORE
     assert [decode_erasure(encode_erasure(each)) for each in (ONE, VERIFIED)] == [ONE, VERIFIED]
+
+
+def test_the_bytes_of_the_first_release_are_read() -> None:
+    old = [GOLDEN_OLD + "c0", GOLDEN_OLD + "94cd07d00332cd1000"]
+    assert [decode_erasure(bytes.fromhex(each)) for each in old] == [ONE, VERIFIED]
+
+
+def test_the_bytes_of_erased_rows() -> None:
+    golden = "99" + "a36b2e74" + "0205" + "9192a36b2e74a170" + "0703" + "81a36b2e7409" + "00" + "90"
+    put = put_erased_rows("00ff00ff00ff", ROWS)
+    assert (put.key, put.value.hex()) == ("erased-rows/00ff00ff00ff", golden)
+    assert erased_rows(image_of(put), "00ff00ff00ff") == ROWS
+    assert list(keys_of(image_of(put, *keys_put(ONE)), ONE.erasure_id)) == [
+        f"erasure/{ONE.erasure_id}",
+        put.key,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("erasure", "rows", "is_pending"),
+    [
+        (replace(VERIFIED, has_table=True), None, True),
+        (replace(VERIFIED, has_table=True), replace(ROWS, verified_ms=0), True),
+        (replace(VERIFIED, has_table=True), ROWS, False),
+        (VERIFIED, None, False),
+        (replace(ONE, has_table=True), None, False),
+    ],
+)
+def test_a_table_comes_after_the_topic(erasure: Erasure, rows: ErasedRows | None, is_pending: bool) -> None:
+    image = image_of(*([put_erased_rows(ONE.erasure_id, rows)] if rows else []))
+    assert is_table_pending(image, erasure) == is_pending
+    assert is_open(image, erasure) == (is_pending or erasure.verification is None)
+
+
+def test_files_are_deleted_after_the_grace_period_once() -> None:
+    image = image_of(put_erased_rows(ONE.erasure_id, ROWS))
+    assert [is_deletion_due(image, VERIFIED, now_ms, 10) for now_ms in (16, 17)] == [False, True]
+    ended = image_of(put_erased_rows(ONE.erasure_id, replace(ROWS, deleted_ms=17)))
+    assert not is_deletion_due(ended, VERIFIED, 100, 10)
+    assert not is_deletion_due(image_of(), VERIFIED, 100, 10)
 
 
 def test_damage_and_newer_versions_are_named() -> None:
@@ -107,7 +157,7 @@ def test_too_many_keys_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_all_together_are_bounded_and_one_may_be_written_again() -> None:
     large = replace(ONE, keys=ONE.keys * 1_000)
-    there = [put_erasure(image_of(), replace(large, erasure_id=f"{number}")) for number in range(316)]
+    there = [put_erasure(image_of(), replace(large, erasure_id=f"{number}")) for number in range(315)]
     full = image_of(*there)
     assert sum(len(each.value) for each in there) <= 16 * 2**20
     with pytest.raises(TooManyErasures, match="siltstone erasures forget"):

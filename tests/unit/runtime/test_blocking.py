@@ -104,6 +104,19 @@ def test_what_was_submitted_is_done_before_the_threads_end() -> None:
     assert [each.result(0) for each in results] == [0, 1, 2, 3, 4]
 
 
+def test_a_pool_that_is_abandoned_ends_after_its_call_and_nobody_waits() -> None:
+    pool, gate = BlockingThreads("blocking-test", 1), threading.Event()
+    result = submitted(pool, gate.wait, SECONDS_MAX)
+    pool.abandon()
+    assert not result.done()
+    with pytest.raises(RuntimeError, match="shut down"):
+        pool.submit(lambda: None)
+    gate.set()
+    assert result.result(SECONDS_MAX)
+    pool.shut_down()  # joins them
+    assert new_threads("blocking-test") == []
+
+
 @in_loop
 async def test_a_call_that_has_begun_is_not_stopped_by_a_cancellation_and_one_that_waits_is_not_made() -> (
     None

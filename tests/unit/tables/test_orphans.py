@@ -8,9 +8,10 @@ import pytest
 from siltstone.metadata.entities import JobMetadata, JobState
 from siltstone.model.limits import DAY_MS
 from siltstone.object_store.memory import MemoryStore
+from siltstone.offline.erasures import ErasedRows
 from siltstone.runtime.clock import ManualClock
 from siltstone.tables.ledger import Ledger, TableIdentity
-from siltstone.tables.orphans import ORPHAN_AGE_MS, delete_orphans
+from siltstone.tables.orphans import ORPHAN_AGE_MS, delete_orphans, delete_replaced
 
 MADE_MS = 1_700_000_000_000
 UUID = "0b7ee2cd-58e6-4a2b-b9f7-0f5d6ea0b3a4"
@@ -117,3 +118,32 @@ def test_many_files_are_deleted_in_several_requests(folder: Folder, monkeypatch:
     folder.put(*(data(1, number) for number in range(7)))
     assert len(folder.deleted(keys_max=3)) == 7
     assert asked == [3, 3, 1]
+
+
+@pytest.mark.parametrize("keys_max", [1, 1_000])
+def test_an_erasure_deletes_what_it_has_shut_out_and_no_state_since_needs(
+    keys_max: int, folder: Folder
+) -> None:
+    verified_ms = folder.clock.now_ms()
+    before, at, later = data(3), data(4), data(5)
+    manifest, other, foreign = f"metadata/{UUID}-m0.avro", "data/part-1.parquet", "data/part-2.parquet"
+    folder.put(before, at, data(4, 1), later, manifest, other, foreign)
+    folder.clock.advance_ms(1)
+    folder.put(f"metadata/{UUID}-m1.avro")
+    rows = ErasedRows(
+        table="kafka.t",
+        other_files=(("kafka.t", foreign), ("kafka.t__errors", other)),
+        verified_ms=verified_ms,
+        job_id=4,
+        states={"kafka.t": 11},
+    )
+    asked: list[object] = []
+
+    def paths_since(*since: object) -> set[str]:
+        asked.append(since)
+        return {data(4, 1)}
+
+    table: Any = SimpleNamespace(name="kafka.t", paths_since=paths_since)
+    assert delete_replaced(folder.store, table, rows, keys_max=keys_max) == 4
+    assert asked == [(11, verified_ms)]
+    assert folder.left() == sorted([data(4, 1), later, other, f"metadata/{UUID}-m1.avro"])

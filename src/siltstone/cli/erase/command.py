@@ -70,9 +70,9 @@ def erase(
     The brokers upload their newest records first, so every record that the topic has now is concerned; records that are
     produced later are not. Objects that hold such records are written again without them, as Spark tasks or in this
     process. Offsets do not change: consumers see a gap, as after key compaction. The replaced objects are deleted after
-    sweep.grace_period_ms. The keys themselves are kept nowhere; the report names them by digests. Rows of tables,
-    copies that others made of records, and backups with objects of their own are not reached; a restore from an older
-    backup applies the erasure again.
+    sweep.grace_period_ms. The keys themselves are kept nowhere; the report names them by digests. Rows leave the
+    topic's table and its dead letters, too, with the table's older states. Copies that others made of records, and
+    backups with objects of their own, are not reached; a restore from an older backup applies the erasure again.
 
     A killed command is continued by siltstone erasures resume. Exit status 1 if something failed."""
     refuse_key_without_file(out, signing_key)

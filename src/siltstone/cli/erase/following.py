@@ -6,21 +6,24 @@ from contextlib import closing
 from siltstone.carrying.pipeline.driver import Driver
 from siltstone.carrying.pipeline.kind import Budget, Kind, Scope, StartRunner
 from siltstone.carrying.pipeline.running import RunReport
+from siltstone.cli.erase.showing import state_words, table_words
 from siltstone.cli.failures import INTERRUPTED, Failure
 from siltstone.cli.interruption import cancelled_by_signals
 from siltstone.cli.maintain.progress import Progress
 from siltstone.cli.maintain.tables import report_lines
 from siltstone.cli.output import remarks, results
 from siltstone.cli.runner_options import RunnerChoice
-from siltstone.maintenance.erasing import erasure_named, follow
+from siltstone.maintenance.erasing import erase_rows, erasure_named, follow
 from siltstone.maintenance.erasure.noting import observe
-from siltstone.maintenance.erasure.report import ErasureReport, report_of
+from siltstone.maintenance.erasure.report import COMPLETE, ErasureReport, report_of
 from siltstone.maintenance.sweep.kind import Sweep
 from siltstone.model.limits import SECOND_MS
+from siltstone.offline.erasures import is_open
 from siltstone.offline.opening.store import Store
 from siltstone.offline.tasks.runner import LateRunner
 
 WAIT_LOOK_MS = 2 * SECOND_MS
+WAITS_FOR = "siltstone maintain explain --kind sweep says what they wait for, such as open scans"
 
 
 def carried_out(
@@ -32,12 +35,16 @@ def carried_out(
         drivers = _Drivers(store, late.start, shown)
         with cancelled_by_signals(drivers.cancel):
             for report in follow(store.context, store.kind_settings, erasure_id, drivers.make):
-                if not as_json:
-                    _print(report, shown)
+                _print(report, shown, as_json=as_json)
             drivers.end_if_cancelled(erasure_id)
-            if erasure_named(store.context, erasure_id).is_pending:
+            erasure = erasure_named(store.context, erasure_id)
+            if is_open(store.context.metadata.image, erasure):
+                is_there = erasure.topic_id in store.context.metadata.image.topics
                 remarks().print(
-                    f"records of the keys may be left: siltstone erasures resume {erasure_id} tries again",
+                    f"records of the keys may be left: siltstone erasures resume {erasure_id} tries again"
+                    if is_there
+                    else f"topic {erasure.topic} was deleted: its records leave the buckets with its objects, and"
+                    f" nothing verifies it; siltstone erasures forget {erasure_id} removes the request",
                     markup=False, soft_wrap=True,
                 )  # fmt: skip
                 raise Failure
@@ -60,13 +67,13 @@ class _Drivers:
     def __init__(self, store: Store, start_runner: StartRunner, shown: Progress) -> None:
         self._store = store
         self._start_runner = start_runner
-        self._shown = shown
+        self.shown = shown
         self._current: Driver | None = None
         self._reason = ""
 
     def make(self, scope: Scope) -> Driver:
         self._current = Driver(
-            self._store.context, self._start_runner, scope, Budget(), on_step_progress=self._shown.show
+            self._store.context, self._start_runner, scope, Budget(), on_step_progress=self.shown.show
         )
         if self._reason:
             self._current.cancel(self._reason)
@@ -86,15 +93,29 @@ class _Drivers:
 def _wait(store: Store, erasure_id: str, drivers: _Drivers) -> None:
     """Waits until the buckets lack the replaced objects. Sweeps meanwhile, in case nobody else does."""
     sweep: Kind = Sweep(store.kind_settings.grace_period_ms)
-    while newest_report(store, erasure_id).in_buckets:
+    is_said = False
+    while newest_report(store, erasure_id).state != COMPLETE:
         for _ in drivers.make(Scope()).run([sweep]):
             pass
+        erasure = erasure_named(store.context, erasure_id)
+        for done in erase_rows(store.context, store.kind_settings, erasure, drivers.make):
+            if not done.is_well:
+                _print(done, drivers.shown, as_json=True)
+                raise Failure
         drivers.end_if_cancelled(erasure_id)
-        if newest_report(store, erasure_id).in_buckets:
+        report = newest_report(store, erasure_id)
+        if report.table is not None and report.table.held_by:
+            remarks().print(f"table {table_words(report)}", markup=False, soft_wrap=True)
+            raise Failure
+        if report.state != COMPLETE:
+            if not is_said:
+                remarks().print(f"{state_words(report)}: {WAITS_FOR}", markup=False, soft_wrap=True)
+                is_said = True
             store.context.clock.block_ms(WAIT_LOOK_MS)
 
 
-def _print(report: RunReport, shown: Progress) -> None:
+def _print(report: RunReport, shown: Progress, *, as_json: bool) -> None:
+    """With ``as_json`` stdout is left to the report of the erasure, and only what went wrong is said."""
     with shown.erased():
-        for line in report_lines(report):
-            results().print(line, markup=False, soft_wrap=True)
+        for line in () if as_json and report.is_well else report_lines(report):
+            (remarks() if as_json else results()).print(line, markup=False, soft_wrap=True)

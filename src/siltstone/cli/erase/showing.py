@@ -83,8 +83,9 @@ def print_report(report: ErasureReport) -> None:
             erasure=report.erasure,
             topic=cell(report.topic),
             keys=f"{counted(len(report.keys), 'key')}, named by HMAC-SHA-256",
-            state=_state(report),
+            state=state_words(report),
             verified=_verified(report),
+            table=table_words(report),
         )
     )
     if report.state == "verified":
@@ -93,10 +94,23 @@ def print_report(report: ErasureReport) -> None:
         )
 
 
-def _state(report: ErasureReport) -> str:
-    if report.state == "verified":
-        return f"verified; {counted(report.in_buckets, 'replaced object')} not deleted from the buckets yet"
-    return report.state
+def state_words(report: ErasureReport) -> str:
+    if report.state != "verified":
+        return report.state
+    left = f"verified; {counted(report.in_buckets, 'replaced object')} not deleted from the buckets yet"
+    return f"{left}, and {counted(report.leftovers, 'object')} out of use" if report.leftovers else left
+
+
+def table_words(report: ErasureReport) -> str | None:
+    of = report.table
+    if of is None:
+        return None
+    found = f"{cell(of.table)}: {counted(of.rows, 'row')} in {counted(of.files, 'file')}"
+    if of.held_by:
+        return (
+            f"{found}; older states are held by {', '.join(of.held_by)}: remove these, and resume the erasure"
+        )
+    return f"{found}; {'older states are gone' if of.deleted else 'older states are still there'}"
 
 
 def _verified(report: ErasureReport) -> str:

@@ -247,7 +247,7 @@ def _announce(settings: NodeSettings, node: KafkaNode) -> None:
     has_login = any(each.protocol.wants_login for each in node.listeners.listeners)
     if has_login and not node.node.metadata.image.users:
         remark(f"nobody can log in yet: siltstone users add NAME --store {settings.folder}")
-    if node.admin is not None:
+    if node.admin is not None and node.admin.urls:
         remark(f"metrics and health: {', '.join(node.admin.urls)} (/metrics, /livez, /readyz)")
         if settings.admin.console:
             remark(f"console: {node.admin.urls[0]}/")

@@ -20,7 +20,7 @@ from siltstone.carrying.pipeline.watch import Watch
 from siltstone.foundation.portions import portions
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.erasure.carrying_out import ErasedSource, input_of, rewritings
-from siltstone.maintenance.erasure.noting import erasure_ids_of, note_holders, observe
+from siltstone.maintenance.erasure.noting import drop_kept, erasure_ids_of, note_holders, observe
 from siltstone.maintenance.erasure.planning import StreamToErase, planned_unit, streams_to_erase
 from siltstone.maintenance.erasure.task import run_erasure
 from siltstone.maintenance.erasure.task_input import CODEC
@@ -30,6 +30,7 @@ from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.erasures import ErasureVerification, erasures_of, put_erasure
 from siltstone.offline.settings import KeyCompactionSettings
 from siltstone.offline.tasks.runner import RunFailed
+from siltstone.tables.planning import exports
 
 ERASURE = "erasure"
 
@@ -90,6 +91,7 @@ class ErasureKind:
         looks = self.look([plan.work[name] for name in names], attempt)
         for look in looks:
             note_holders(attempt.context, look.stream, look.holders)
+        self._drop_kept(looks, attempt)
         reports = self._rewrite([each for look in looks for each in look.to_rewrite], attempt)
         self._verify(looks, attempt.context)
         observe(attempt.context, erasure_ids_of(look.stream for look in looks))
@@ -146,6 +148,13 @@ class ErasureKind:
                 reports[stream_of[report.name]].append(report)
         return reports
 
+    def _drop_kept(self, looks: Sequence[ErasureLook], attempt: Attempt) -> None:
+        """Has the nodes drop what they keep. A look that is clean verifies nothing while a node keeps records."""
+        erasure_ids = erasure_ids_of(look.stream for look in looks)
+        kept = drop_kept(attempt.context, erasure_ids, attempt.watch.check)
+        for look in looks:
+            look.troubles += sorted({kept[each] for each in erasure_ids_of([look.stream]) & kept.keys()})
+
     def _verify(self, looks: Sequence[ErasureLook], context: MaintenanceContext) -> None:
         """Ends the erasures of whose streams all were looked at, with nothing found."""
         clean = {look.stream.stream_id: look for look in looks if look.is_clean}
@@ -159,8 +168,12 @@ class ErasureKind:
                     sum(look.objects for look in mine),
                     sum(look.records for look in mine),
                     sum(look.bytes_read for look in mine),
+                    image.next_object_id,
                 )
-                ended = msgspec.structs.replace(erasure, verification=verification)
+                has_table = not erasure.leaves_tables and (
+                    erasure.has_table or erasure.topic in exports(image)
+                )
+                ended = msgspec.structs.replace(erasure, verification=verification, has_table=has_table)
                 context.metadata.execute(put_erasure(image, ended))
 
 

@@ -1,26 +1,37 @@
-"""Notes in the metadata which objects held records of erased keys, and what has become of them.
+"""Notes in the metadata which objects held records of erased keys, and what has become of them and of others.
 
 An object is noted before it is replaced, so that a report names it whatever happens to the driver afterwards. Later
 looks add when it was replaced, and when no bucket had it any more: each bucket is asked, since that the metadata has
 forgotten an object proves nothing about a bucket.
+
+Objects that are not in use may hold records of the keys, too (``leftovers``). An erasure is cleared when none is left
+that is older than its verification.
+
+Nodes drop what they keep of uploaded records, batches in memory and files of their logs, with a flush while an erasure
+is pending. That all have done it is noted, too, and nothing is verified before: the command that asked for it may have
+been killed in between, or a node may have died.
 """
 
-import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from siltstone.maintenance.erasure.carrying_out import ErasedSource
+from siltstone.maintenance.erasure.leftovers import count_leftovers, is_in
 from siltstone.maintenance.erasure.planning import StreamToErase
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
-from siltstone.model.errors import SiltstoneError
-from siltstone.model.objects import object_key
-from siltstone.object_store.port import ObjectNotFound
 from siltstone.offline.context import MaintenanceContext
-from siltstone.offline.erasures import ErasedObject, erased_objects, put_erased_object
-
-log = logging.getLogger(__name__)
+from siltstone.offline.erasures import (
+    ErasedObject,
+    erased_objects,
+    erasure_of,
+    erasures_of,
+    put_erased_object,
+    put_erasure,
+)
+from siltstone.scanning.failures import NodeNotFlushed
+from siltstone.scanning.flushing import flush_nodes
 
 
 def note_holders(context: MaintenanceContext, stream: StreamToErase, holders: Sequence[ErasedSource]) -> None:
@@ -52,6 +63,7 @@ def observe(context: MaintenanceContext, erasure_ids: Iterable[str]) -> None:
             seen = _seen(context, image, held)
             if seen != held:
                 context.metadata.execute(put_erased_object(erasure_id, seen))
+        _clear(context, image, erasure_id)
 
 
 def _seen(context: MaintenanceContext, image: MetadataImage, held: ErasedObject) -> ErasedObject:
@@ -60,17 +72,44 @@ def _seen(context: MaintenanceContext, image: MetadataImage, held: ErasedObject)
     now_ms = context.now_ms()
     named = image.objects.get(held.object_id)
     replaced_ms = held.replaced_ms or (now_ms if named is None else named.destroyed_ms)
-    is_gone = named is None and not any(_is_in(context, each, held.object_id) for each in held.bucket_ids)
+    # Every bucket is asked: the object may have been moved, or copied, after it was noted.
+    buckets = {*held.bucket_ids, *context.buckets.urls}
+    is_gone = named is None and not any(is_in(context, each, held.object_id) for each in sorted(buckets))
     return msgspec.structs.replace(held, replaced_ms=replaced_ms, deleted_ms=now_ms if is_gone else 0)
 
 
-def _is_in(context: MaintenanceContext, bucket_id: int, object_id: int) -> bool:
-    if bucket_id not in context.buckets.urls:
-        return False  # a bucket that was removed from the store was emptied before
+def _clear(context: MaintenanceContext, image: MetadataImage, erasure_id: str) -> None:
+    """Notes how many objects that are not in use a bucket has, and when it was none."""
+    erasure = erasure_of(image, erasure_id)
+    if erasure is None or erasure.verification is None or erasure.cleared_ms:
+        return
+    leftovers = count_leftovers(context, image, erasure)
+    cleared_ms = 0 if leftovers else context.now_ms()
+    seen = msgspec.structs.replace(erasure, leftovers=leftovers, cleared_ms=cleared_ms)
+    if seen != erasure:
+        context.metadata.execute(put_erasure(image, seen))
+
+
+def drop_kept(
+    context: MaintenanceContext, erasure_ids: Iterable[str], check: Callable[[], None]
+) -> dict[str, str]:
+    """Flushes all nodes for those of the erasures that are not marked with it, and marks them. Returns the ids of the
+    erasures of whose keys a node may still keep records, each with the reason. Raises what the metadata and ``check``
+    raise."""
+    wanted = frozenset(erasure_ids)
+    image = context.metadata.refresh()
+    unflushed = {
+        each.erasure_id for each in erasures_of(image) if each.erasure_id in wanted and not each.flushed_ms
+    }
+    if not unflushed:
+        return {}
     try:
-        context.buckets.store(bucket_id).head(object_key(object_id))
-    except ObjectNotFound:
-        return False
-    except SiltstoneError as trouble:
-        log.warning("bucket %d was not asked for object %d: %s", bucket_id, object_id, trouble)
-    return True
+        flush_nodes(context, check)
+    except NodeNotFlushed as trouble:
+        return dict.fromkeys(unflushed, str(trouble))
+    image = context.metadata.refresh()
+    for erasure in erasures_of(image):
+        if erasure.erasure_id in unflushed:
+            flushed = msgspec.structs.replace(erasure, flushed_ms=context.now_ms())
+            context.metadata.execute(put_erasure(image, flushed))
+    return {}

@@ -9,9 +9,17 @@ import msgspec
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
 from siltstone.metadata.store_id import store_id_of
-from siltstone.offline.erasures import ErasedObject, Erasure, erased_objects
+from siltstone.offline.erasures import (
+    ErasedObject,
+    ErasedRows,
+    Erasure,
+    erased_objects,
+    erased_rows,
+    is_open,
+)
 
 REPORT_VERSION = 1
+COMPLETE = "complete"
 
 
 class ReportedObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,10 +36,25 @@ class ReportedObject(msgspec.Struct, frozen=True, kw_only=True):
     deleted: str | None
 
 
+class ReportedTable(msgspec.Struct, frozen=True, kw_only=True):
+    """The table of the topic and its dead letters: ``rows`` of the keys were found, in ``files`` files. ``verified`` is
+    None until none is left in the table, and ``deleted`` until its older states and their files are gone. What
+    ``held_by`` names keeps older states: a tag or a branch."""
+
+    table: str
+    rows: int
+    files: int
+    verified: str | None
+    deleted: str | None
+    held_by: tuple[str, ...]
+
+
 class ErasureReport(msgspec.Struct, frozen=True, kw_only=True):
     """``keys`` has the HMAC-SHA-256 of each key under ``salt``, in hexadecimal digits. ``bounds``: records below these
-    offsets were concerned, by partition. ``state`` is pending, verified (no object in use has a record of the keys), or
-    complete (no bucket has the objects that held some, either). Times are in UTC."""
+    offsets were concerned, by partition. ``state`` is pending, verified (no object in use has a record of the keys),
+    complete (no bucket has an object that held some, either), or "topic deleted" (before it was verified).
+    ``leftovers``: objects in the buckets that are not in use, of any topic, and may have held records when the erasure
+    was verified. Times are in UTC."""
 
     siltstone_erasure_report: int = REPORT_VERSION
     erasure: str
@@ -48,6 +71,8 @@ class ErasureReport(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...]
     bounds: tuple[int, ...]
     objects: tuple[ReportedObject, ...]
+    leftovers: int
+    table: ReportedTable | None
     reported: str
 
     @property
@@ -79,15 +104,33 @@ def report_of(image: MetadataImage, erasure: Erasure, now_ms: int) -> ErasureRep
         keys=tuple(each.digest.hex() for each in erasure.keys),
         bounds=erasure.bounds,
         objects=tuple(_reported(each) for each in held),
+        leftovers=erasure.leftovers,
+        table=_reported_table(erasure, erased_rows(image, erasure.erasure_id)),
         reported=time_of(now_ms),
     )
 
 
 def _state(image: MetadataImage, erasure: Erasure, held: list[ErasedObject]) -> str:
-    if erasure.is_pending:
-        return "pending"
+    if is_open(image, erasure):
+        return "pending" if erasure.topic_id in image.topics else "topic deleted"
     assert not any(committed_object(image, each.object_id) for each in held)
-    return "complete" if all(each.deleted_ms for each in held) else "verified"
+    rows = erased_rows(image, erasure.erasure_id)
+    are_rows_gone = not erasure.has_table or (rows is not None and bool(rows.deleted_ms))
+    are_gone = erasure.cleared_ms and all(each.deleted_ms for each in held) and are_rows_gone
+    return COMPLETE if are_gone else "verified"
+
+
+def _reported_table(erasure: Erasure, rows: ErasedRows | None) -> ReportedTable | None:
+    if not erasure.has_table or rows is None:
+        return None
+    return ReportedTable(
+        table=rows.table,
+        rows=rows.rows,
+        files=rows.files,
+        verified=time_of(rows.verified_ms) if rows.verified_ms else None,
+        deleted=time_of(rows.deleted_ms) if rows.deleted_ms else None,
+        held_by=rows.held_by,
+    )
 
 
 def _reported(held: ErasedObject) -> ReportedObject:

@@ -27,6 +27,7 @@ from siltstone.server.admin.addresses import (
 )
 from siltstone.server.admin.endpoints import PATHS, Endpoints, Observed
 from siltstone.server.admin.http_request import HttpCaller
+from siltstone.server.admin.otlp import OtlpCollector, OtlpExport
 from siltstone.server.network.accepting import Accepting, Arrival
 from siltstone.server.network.addresses import bracketed
 from siltstone.server.network.certificates import Certificates, watched_certificates
@@ -95,7 +96,7 @@ class AdminListeners:
         listener: ListenerSettings = PLAIN,
         certificates: Certificates | None = None,
     ) -> None:
-        """Raises InvalidListener, InvalidListenerSetting."""
+        """Raises InvalidListener, InvalidListenerSetting, OtlpExtraMissing."""
         from siltstone.server.admin.http_serving import HttpConnections  # noqa: PLC0415
 
         self._addresses = parse_admin_addresses(settings, listener)
@@ -108,6 +109,10 @@ class AdminListeners:
         self._accepting = Accepting(clock, self._connections.tasks)
         self._entrance = AdminEntrance(self._connections, certificates, listener)
         self.urls: list[str] = []
+        self._export: OtlpExport | None = None
+        if settings.otlp_endpoint:
+            collector = OtlpCollector(settings.otlp_endpoint, clock.now_ms())
+            self._export = OtlpExport(collector, self.endpoints.scrapes, settings.otlp_interval_ms, clock)
 
     def serve_console(self, console: "Application | None") -> None:
         """From now on paths that are no endpoints are pages of the console; with None nothing is there."""
@@ -131,12 +136,17 @@ class AdminListeners:
         for each in bound:
             self._accepting.listen(each, self._entrance, BACKLOG)
         self._connections.tasks.start("event-loop-lag", self.endpoints.process.watch())
-        log.info("metrics and health are served at %s", ", ".join(self.urls))
+        if self.urls:
+            log.info("metrics and health are served at %s", ", ".join(self.urls))
+        if self._export is not None:
+            self._connections.tasks.start("otlp", self._export.run())
 
     async def close(self) -> None:
         self._accepting.close_sockets()
         self.endpoints.process.close()
         await self._connections.close()
+        if self._export is not None:
+            self._export.close()
         self._accepting.abandon_arrivals()
         await self.endpoints.scrapes.close()
         self._token_calls.close()
@@ -149,8 +159,9 @@ async def open_admin_listeners(
     listener: ListenerSettings = PLAIN,
     certificates: Certificates | None = None,
 ) -> AsyncIterator[AdminListeners | None]:
-    """Yields None when the setting ``admin.listeners`` is off. Raises InvalidListener and CannotListen."""
-    if not settings.is_on:
+    """Yields None when the setting ``admin.listeners`` is off and no collector is named. Raises InvalidListener,
+    CannotListen and OtlpExtraMissing."""
+    if not settings.is_observed:
         yield None
         return
     listeners = AdminListeners(settings, clock, listener, certificates)
@@ -211,8 +222,8 @@ class AdminThread:
 def admin_thread(
     settings: AdminSettings, clock: Clock, listener: ListenerSettings = PLAIN
 ) -> Iterator[AdminThread | None]:
-    """None when the setting ``admin.listeners`` is off."""
-    if not settings.is_on:
+    """None when the setting ``admin.listeners`` is off and no collector is named."""
+    if not settings.is_observed:
         yield None
         return
     thread = AdminThread(settings, clock, listener)

@@ -92,13 +92,18 @@ class Scrapes:
         self._texts[text_format] = (self._clock.monotonic_ms(), text)
         made.set_result(text)
 
-    async def _collected_text(self, text_format: TextFormat) -> bytes:
+    async def collect(self) -> Collected:
+        """Asks the sources now, whatever was kept."""
         collected, pace = Collected(), ScrapePace(self._clock)
         for source in self._sources():
             async for _ in source.collect(collected):
                 await pace.go_on()
         collected.count = 0  # the place that was left for it
         collected.add(SERIES_DROPPED, collected.dropped)
+        return collected
+
+    async def _collected_text(self, text_format: TextFormat) -> bytes:
+        collected, pace = await self.collect(), ScrapePace(self._clock)
         lines = lines_of(text_format, collected.series)
         parts: list[bytes] = []
         while part := _next_lines(lines):

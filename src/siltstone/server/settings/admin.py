@@ -36,7 +36,8 @@ class AdminSettings(msgspec.Struct, frozen=True):
     that ``serve --with-maintenance`` starts. ``allowed_hosts``: the host names, besides IP addresses and localhost, by
     which clients may call a listener. ``console``: whether a broker's listeners have the console, too.
     ``metrics_token_file``: a file whose first line lets a scrape in at a listener
-    with a login; "" means none."""
+    with a login; "" means none. ``otlp_endpoint``: the collector to which metrics are pushed each
+    ``otlp_interval_ms``; "" means none."""
 
     listeners: str = serving_limits.ADMIN_LISTENERS
     maintenance_listeners: str = serving_limits.ADMIN_MAINTENANCE_LISTENERS
@@ -44,17 +45,30 @@ class AdminSettings(msgspec.Struct, frozen=True):
     allowed_hosts: str = serving_limits.ADMIN_ALLOWED_HOSTS
     console: bool = serving_limits.ADMIN_CONSOLE
     metrics_token_file: str = serving_limits.ADMIN_METRICS_TOKEN_FILE
+    otlp_endpoint: str = serving_limits.ADMIN_OTLP_ENDPOINT
+    otlp_interval_ms: int = serving_limits.ADMIN_OTLP_INTERVAL_MS
     prices: AdminPrices = AdminPrices()
 
     @property
     def is_on(self) -> bool:
         return self.listeners != OFF
 
+    @property
+    def is_observed(self) -> bool:
+        """Returns whether anybody gets the metrics: by a listener, or by an export."""
+        return self.is_on or bool(self.otlp_endpoint)
+
     def __post_init__(self) -> None:
         for name in ("listeners", "maintenance_listeners"):
             parts = [part.strip() for part in getattr(self, name).split(",")]
             if OFF in parts and len(parts) > 1:
                 raise InvalidRequest(f'admin.{name} is "off" or a list of HOST:PORT, not both')
+        if self.otlp_endpoint and not self.otlp_endpoint.startswith(("http://", "https://")):
+            raise InvalidRequest(
+                "admin.otlp_endpoint is a whole URL, such as http://127.0.0.1:4318/v1/metrics"
+            )
+        if self.otlp_interval_ms <= 0:
+            raise InvalidRequest("admin.otlp_interval_ms has to be positive")
 
     @property
     def of_maintenance(self) -> "AdminSettings":

@@ -240,6 +240,10 @@ class BucketWriteAheadLog:
         """Needs nothing of its own: the objects of trimmed records are deleted from time to time."""
         self._cleaning.set()
 
+    async def empty(self) -> bool:
+        """Needs nothing of its own: the end of the log deletes the objects of trimmed records."""
+        return self._trimmed_position >= self._next_position
+
     async def close(self) -> None:
         if self._closing:
             return

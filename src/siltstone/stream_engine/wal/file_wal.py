@@ -184,6 +184,20 @@ class FileWriteAheadLog:
             await rolled
         await self.trim(self._trimmed_position)
 
+    async def empty(self) -> bool:
+        if self._trimmed_position < self._next_position:
+            return False
+        live, self._live = self._live, []
+        for segment in live:
+            segment.close()
+        self._synced_position = self._written_position
+        try:
+            await self._calls.run(self._directory.clear)
+        except OSError as trouble:  # not fatal: the next start deletes them
+            log.warning("the files of the write-ahead log could not be deleted: %s", trouble)
+            return False
+        return True
+
     async def close(self) -> None:
         if self._closing:
             return

@@ -17,8 +17,10 @@ import logging
 
 from msgspec.structs import replace
 
+from siltstone.metadata.flushes import put_empty_log
 from siltstone.metadata.log_entry import NO_APPEND_ID, LogForked, LogPosition
 from siltstone.metadata.refusals import NodeLogBehind, NodeLogLost
+from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.object_formats.identity import LogIdentity
 from siltstone.object_formats.log_file import DamagedWal, WalOfNewerVersion, WalRecord
@@ -72,6 +74,15 @@ async def note_metadata(wal: WriteAheadLog, metadata: LogPosition) -> None:
     except (OSError, SiltstoneError) as trouble:
         # the next start can then detect an older copy of the metadata less well
         log.warning("the metadata's version could not be recorded in the write-ahead log: %s", trouble)
+
+
+async def leave_empty(wal: WriteAheadLog, metadata: MetadataService, node_id: int, node_epoch: int) -> None:
+    """Deletes the records of a log that are all committed, at a clean stop, and says so in the metadata."""
+    if await wal.empty():
+        try:
+            await metadata.execute(put_empty_log(node_id, node_epoch))
+        except SiltstoneError as trouble:  # then an erasure of keys waits for a start of this node
+            log.warning("node %d: the metadata does not say that its log is empty: %s", node_id, trouble)
 
 
 def lost(behind: NodeLogBehind, log_epoch: int, location: str, last_location: str) -> WalLost:

@@ -129,6 +129,11 @@ class WriteAheadLog(Protocol):
         the disk, in files that are used again."""
         ...
 
+    async def empty(self) -> bool:
+        """Deletes the log if all its records are trimmed, as at a clean stop: nothing is appended afterwards. Returns
+        whether it was so."""
+        ...
+
     async def close(self) -> None:
         """Writes what is queued, waits until it is durable, and releases the log. Idempotent."""
         ...

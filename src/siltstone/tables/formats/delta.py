@@ -34,6 +34,7 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from siltstone.model.errors import SiltstoneError
+from siltstone.model.limits import DELETE_BATCH_KEYS_MAX
 from siltstone.object_store.port import ObjectStore
 from siltstone.tables import row_deletes
 from siltstone.tables.failures import (
@@ -276,6 +277,30 @@ class DeltaTable:
             if self._table.vacuum(dry_run=True):
                 self._table.vacuum(dry_run=False)
 
+    def forget_before(self, state: int | None) -> tuple[str, ...]:
+        """Writes a checkpoint, and deletes the log before the state: it has the statistics of replaced files."""
+        if state is None or self._table.version() < state:
+            return ()
+        with delta_errors(self._name):
+            self._table.create_checkpoint()
+        before = f"{folder_of(self._name)}{_LOG}"
+        keys = [each.key for each in self._store.list(before)]
+        if f"{before}{self._table.version():020}.checkpoint.parquet" not in keys:
+            return ("a checkpoint in several parts",)
+        older = [each for each in keys if (number := _number_in_log(each)) is not None and number < state]
+        for first in range(0, len(older), DELETE_BATCH_KEYS_MAX):
+            self._store.delete(older[first : first + DELETE_BATCH_KEYS_MAX])
+        return ()
+
+    def paths_since(self, state: int | None, committed_ms: int) -> set[str]:
+        before = f"{folder_of(self._name)}{_LOG}"
+        paths = {each.path for each in self.files()}
+        for each in self._store.list(before):
+            number = _number_in_log(each.key)
+            if each.key.endswith(".json") and number is not None and number > (state or 0):
+                paths |= paths_of_commit(self._read(each.key))
+        return paths
+
     def append(
         self, files: Sequence[DataFile], ledger: Ledger, replacement: Replacement | None = None
     ) -> None:
@@ -406,6 +431,12 @@ class DeltaFormat:
 
     def close(self) -> None:
         return None
+
+
+def _number_in_log(key: str) -> int | None:
+    """Returns the version of a file of the log; None for other files, such as the pointer to the newest checkpoint."""
+    number, dot, _ = key.rpartition("/")[2].partition(".")
+    return int(number) if dot and number.isdecimal() else None
 
 
 class _Names:

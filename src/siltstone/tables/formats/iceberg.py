@@ -200,10 +200,11 @@ class IcebergTable:
     def kept_paths(self) -> set[str]:
         folder = f"{self._home}/{folder_of(self._name)}"
         with _catalog_errors(self._name):
-            paths = set(self._table.inspect.all_files()["file_path"].to_pylist())
-            for snapshot in self._table.metadata.snapshots:
-                paths.add(snapshot.manifest_list)
-                paths.update(each.manifest_path for each in snapshot.manifests(self._table.io))
+            snapshots = self._table.metadata.snapshots
+            paths = {each.manifest_path for one in snapshots for each in one.manifests(self._table.io)}
+            if paths:  # pyiceberg's function fails without a manifest, as after empty commits alone
+                paths.update(self._table.inspect.all_files()["file_path"].to_pylist())
+            paths.update(each.manifest_list for each in snapshots)
         return {path_in(folder, path) for path in paths}
 
     def expire(self, now_ms: int) -> None:
@@ -220,6 +221,22 @@ class IcebergTable:
         if expired := [each for each in old if each not in named]:
             with suppress(CommitOvertaken), self._committing() as transaction:
                 ExpireSnapshots(transaction).by_ids(expired).commit()
+
+    def forget_before(self, state: int | None) -> tuple[str, ...]:
+        metadata, refs = self._table.metadata, self._table.metadata.refs
+        fence = None if state is None else metadata.snapshot_by_id(state)
+        if fence is None:  # it was expired, and so were all before it
+            return ()
+        older = {each.snapshot_id for each in metadata.snapshots if _age_of(each) < _age_of(fence)}
+        named = {name: each.snapshot_id for name, each in refs.items() if each.snapshot_id in older}
+        if expired := sorted(older.difference(named.values())):
+            with self._committing() as transaction:
+                ExpireSnapshots(transaction).by_ids(expired).commit()
+        return tuple(f"{refs[name].snapshot_ref_type.value} {name}" for name in sorted(named))
+
+    def paths_since(self, state: int | None, committed_ms: int) -> set[str]:
+        """Returns the files of all snapshots that are left."""
+        return self.kept_paths()
 
     def append(
         self, files: Sequence[DataFile], ledger: Ledger, replacement: Replacement | None = None
@@ -314,6 +331,10 @@ class IcebergTable:
             raise TableCommitUnknown(
                 f"the commit to table {self._name} may have taken place: {_line(trouble)}"
             ) from trouble
+
+
+def _age_of(snapshot: Any) -> tuple[int, int]:
+    return snapshot.sequence_number or 0, snapshot.timestamp_ms
 
 
 def _end_connections(catalog: Any) -> None:

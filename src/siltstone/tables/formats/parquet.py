@@ -149,9 +149,12 @@ class ParquetTable:
 
     def kept_paths(self) -> set[str]:
         """Returns the files of the table, and the files that were replaced in the day before its last commit."""
+        return self.paths_since(None, _time_of(self._newest) - REPLACED_AGE_MS)
+
+    def paths_since(self, state: int | None, committed_ms: int) -> set[str]:
         kept = {each.path for each in self.files()}
-        commit, newest_ms = self._newest, _time_of(self._newest)
-        while _time_of(commit) > newest_ms - REPLACED_AGE_MS:
+        commit = self._newest
+        while _time_of(commit) > committed_ms:
             kept.update(commit.removed)
             if not commit.number:
                 break
@@ -160,6 +163,10 @@ class ParquetTable:
 
     def expire(self, now_ms: int) -> None:
         """Does nothing: a Parquet table has a single state, that of all its commit files."""
+
+    def forget_before(self, state: int | None) -> tuple[str, ...]:
+        """Does nothing, for the same reason. Commit files stay: they name files and partition values."""
+        return ()
 
     def append(
         self, files: Sequence[DataFile], ledger: Ledger, replacement: Replacement | None = None

@@ -151,6 +151,16 @@ class LoadedTable(Protocol):
         """Drops states of the table that are older than a day, except the newest ten. Raises CommitUnknown."""
         ...
 
+    def forget_before(self, state: int | None) -> tuple[str, ...]:
+        """Drops all states before the one of an export (``Ledger.snapshot_id``), for an erasure, which then deletes
+        their files. Returns what holds older states all the same. Raises CommitOvertaken, CommitUnknown."""
+        ...
+
+    def paths_since(self, state: int | None, committed_ms: int) -> set[str]:
+        """Returns the paths of the files that the present state needs, or a state after that export, which was
+        committed then; also those of older states that something holds."""
+        ...
+
     def append(
         self, files: Sequence[DataFile], ledger: Ledger, replacement: Replacement | None = None
     ) -> None:

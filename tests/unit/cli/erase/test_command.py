@@ -29,11 +29,13 @@ LINES = b"ada,1\nbob,2\nada,3\ncleo,4\n"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """``orders`` has four records, ``sheet`` is kept as a table."""
+    """``orders`` has four records, ``sheet`` is kept as a table, and ``fields`` as one with fields of keys."""
     folder = tmp_path / "store"
     with Broker(folder) as broker:
         broker.create_topic("orders", partitions=1)
         broker.create_topic("sheet", partitions=1, config={"siltstone.table.format": "parquet"})
+        fields = {"siltstone.table.key": "json", "siltstone.table.key.columns": "id long"}
+        broker.create_topic("fields", partitions=1, config={"siltstone.table.format": "parquet", **fields})
         for topic in ("orders", "sheet"):
             assert run("produce", topic, "-b", broker.bootstrap_servers, "-K", ",", stdin=LINES).status == 0
     return folder
@@ -72,8 +74,8 @@ def test_without_a_yes_nothing_is_done(folder: Path) -> None:
         (("orders", "--key-hex", "7"), "--key-hex 7 is not hexadecimal"),
         (("orders", "--keys-from", "/does/not/exist"), "cannot be read: No such file"),
         (
-            ("sheet", "--key", "ada"),
-            "kept as table kafka.sheet, whose rows an erasure does not reach.*--leave-tables",
+            ("fields", "--key", "ada"),
+            "kept as table kafka.fields, which has fields of the keys and not their bytes.*--leave-tables",
         ),
         (("orders", "--key", "a", "--sign-with", "key.pem"), "add --report FILE"),
     ],
