@@ -86,12 +86,16 @@ class Independent(msgspec.Struct, frozen=True):
         return self.work.__await__()
 
 
+Asked = tuple[AclOperation, AclResourceType, str | None]
+"""What a client wants to do, and on what; None: on at least one resource of the type."""
+
+
 class KeptVerdicts(msgspec.Struct, eq=False):
     """What a connection was answered about its rights, as long as no right changes (``security.authorizer``)."""
 
     version: int = -1
     principal: Principal = ANONYMOUS
-    allowed: dict[tuple[AclOperation, AclResourceType, str | None], bool] = {}
+    allowed: dict[Asked, bool] = {}
 
 
 class KeptQuotas(msgspec.Struct, eq=False):
@@ -200,6 +204,11 @@ class Rights(Protocol):
         """Whether every client may do everything, so that nobody needs to ask."""
         ...
 
+    def is_known(self, connection: ConnectionContext, asked: Asked) -> bool:
+        """Returns whether the client may, if that needs no thought: because everybody may do everything, or because it
+        was asked before. False says nothing. Most requests end here, so it is cheap."""
+        ...
+
     def may(self, connection: ConnectionContext, api_key: int, question: Question) -> bool: ...
 
 
@@ -208,6 +217,9 @@ class OpenRights:
 
     version = 0
     is_open = True
+
+    def is_known(self, connection: ConnectionContext, asked: Asked) -> bool:
+        return True
 
     def may(self, connection: ConnectionContext, api_key: int, question: Question) -> bool:
         return True
@@ -230,7 +242,7 @@ class RequestContext(msgspec.Struct, frozen=True):
         self, operation: AclOperation, resource_type: AclResourceType, name: str, *, is_named: bool = True
     ) -> bool:
         """Returns whether the client may do the operation on the resource. ``is_named``: see Question."""
-        if self.rights.is_open:
+        if self.rights.is_known(self.connection, (operation, resource_type, name)):
             return True
         question = Question(operation, resource_type, name, is_named)
         return self.rights.may(self.connection, self.api_key, question)

@@ -35,6 +35,9 @@ class ThrottledClients:
         made.client_id = client_id
         return made
 
+    def produced(self, client: ConnectionContext, size_bytes: int) -> None:
+        self.throttling.produced(client, size_bytes, self.clock.monotonic_ms())
+
     def muted_ms(self, client: ConnectionContext) -> int:
         """Returns how long the client is muted, and lets that time pass."""
         muted_ms = self.throttling.told_ms(client)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from siltstone.broker.request import ConnectionContext, Question
+from siltstone.broker.request import Asked, ConnectionContext, Question
 from siltstone.metadata.acls import CreateAcls, SetAuthorization
 from siltstone.model.access import Principal
 from siltstone.model.acls import (
@@ -77,6 +77,9 @@ class AskedRights:
         self._allowed = allowed
         self.asked: set[tuple[AclOperation, AclResourceType]] = set()
 
+    def is_known(self, connection: ConnectionContext, asked: Asked) -> bool:
+        return False
+
     def may(self, connection: ConnectionContext, api_key: int, question: Question) -> bool:
         self.asked.add((question.operation, question.resource_type))
         return question.operation in self._allowed
@@ -90,6 +93,9 @@ class NamedRights:
 
     def __init__(self, allowed: Collection[tuple[AclOperation, AclResourceType, str]]) -> None:
         self._allowed = allowed
+
+    def is_known(self, connection: ConnectionContext, asked: Asked) -> bool:
+        return asked in self._allowed
 
     def may(self, connection: ConnectionContext, api_key: int, question: Question) -> bool:
         return (question.operation, question.resource_type, question.name) in self._allowed

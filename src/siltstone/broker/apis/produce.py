@@ -77,7 +77,7 @@ class ProduceApi:
         context.connection.sends_records = True
         request = decode_in_place(ProduceRequest, context.api_version, body)
         # Before the appends: a client sends more requests before the first is answered, and they have to wait, too.
-        self._throttling.produced(context.connection, len(body))
+        self._throttling.produced(context.connection, len(body), context.begun_ms)
         targets = self._targets(context, request)
         _refuse_transactional(request, targets)
         if self._verdicts.are_there and any(self._is_held(each) for of_topic in targets for each in of_topic):

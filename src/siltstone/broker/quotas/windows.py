@@ -15,6 +15,7 @@ from siltstone.model.limits import SECOND_MS
 from siltstone.model.serving_limits import QUOTA_WINDOW_MS, QUOTA_WINDOWS
 
 FULL_WINDOWS = QUOTA_WINDOWS - 1
+_FULL_SECONDS = FULL_WINDOWS * QUOTA_WINDOW_MS / SECOND_MS
 _KEPT_MS = QUOTA_WINDOWS * QUOTA_WINDOW_MS
 
 
@@ -43,6 +44,17 @@ class MeasuredRate:
         newest.amount += amount
         newest.latest_ms = now_ms
 
+    def charge(self, amount: float, limit: float, now_ms: float) -> float:
+        """Counts a use, and returns ``debt_ms``: the newest window is all that most uses look at."""
+        newest = self._windows[-1] if self._windows else None
+        if newest is None or now_ms - newest.start_ms >= QUOTA_WINDOW_MS:
+            self.add(amount, now_ms)
+        else:
+            self._total += amount
+            newest.amount += amount
+            newest.latest_ms = now_ms
+        return 0.0 if self._total <= limit * _FULL_SECONDS else self.debt_ms(limit, now_ms)
+
     def used(self, now_ms: float) -> float:
         """Returns what was used in the windows that still count."""
         windows = self._windows
@@ -54,7 +66,7 @@ class MeasuredRate:
 
     def debt_ms(self, limit: float, now_ms: float) -> float:
         """Returns how long the client has to wait; 0: it is not above its limit, which is of a second."""
-        if self._total <= limit * FULL_WINDOWS * QUOTA_WINDOW_MS / SECOND_MS:
+        if self._total <= limit * _FULL_SECONDS:
             return 0.0  # the measured time is never shorter
         rate = self.per_second(now_ms)
         return (rate - limit) / limit * self._measured_ms(now_ms) if rate > limit else 0.0

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 
-from siltstone.broker.request import ConnectionContext, KeptVerdicts, Question
+from siltstone.broker.request import Asked, ConnectionContext, KeptVerdicts, Question
 from siltstone.broker.request_measures import RequestMeasures
 from siltstone.broker.security.acls.matching import DENIED_BY_DEFAULT, AclIndex, AclVerdict, Caller
 from siltstone.broker.security.audit.trail import AuditTrail
@@ -103,6 +103,19 @@ class Authorizer:
                 self._index.remove(binding)
             for _, binding in image.acls.changed_from(before.acls):
                 self._index.add(binding)
+
+    def is_known(self, connection: ConnectionContext, asked: Asked) -> bool:
+        """See Rights."""
+        if self._newest() is not self._image:
+            self._follow()
+        if self._mode is AuthorizationMode.OFF:
+            return True
+        kept = connection.verdicts
+        return (
+            kept.version == self._version
+            and kept.principal is connection.principal
+            and kept.allowed.get(asked, False)
+        )
 
     def may(self, connection: ConnectionContext, api_key: int, question: Question) -> bool:
         """See Rights."""

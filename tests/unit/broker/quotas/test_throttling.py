@@ -19,7 +19,7 @@ def test_qu01_a_producer_keeps_to_its_rate() -> None:
     clients = ThrottledClients((EVERY_USER, IN, MB))
     client, begun_ms, sent = clients.client(), clients.clock.monotonic_ms(), 0
     while (passed_ms := clients.clock.monotonic_ms() - begun_ms) < 60_000:
-        clients.throttling.produced(client, 200_000)
+        clients.produced(client, 200_000)
         sent += 200_000
         assert clients.muted_ms(client) <= MUTED_MS_MAX
         clients.clock.advance_ms(1)
@@ -67,21 +67,21 @@ def test_qu04_two_clients_of_a_user_share_its_quota() -> None:
     clients = ThrottledClients((entity_of(user="ada"), IN, MB))
     first, second = (clients.client(name, Principal("ada")) for name in ("one", "two"))
     other = clients.client("one", Principal("bob"))
-    clients.throttling.produced(first, 10 * MB)
+    clients.produced(first, 10 * MB)
     assert not first.muted_until_ms
-    clients.throttling.produced(second, 5 * MB)
+    clients.produced(second, 5 * MB)
     assert clients.throttling.told_ms(second) == 5_000
-    clients.throttling.produced(other, 100 * MB)
+    clients.produced(other, 100 * MB)
     assert not other.muted_until_ms
 
 
 def test_qu05_a_debt_of_a_minute_is_paid_ten_seconds_at_a_time() -> None:
     clients = ThrottledClients((EVERY_USER, IN, MB))
     client, begun_ms = clients.client(), clients.clock.monotonic_ms()
-    clients.throttling.produced(client, 70 * MB)
+    clients.produced(client, 70 * MB)
     mutes = [clients.muted_ms(client)]
     while mutes[-1]:
-        clients.throttling.produced(client, 1)
+        clients.produced(client, 1)
         mutes.append(clients.muted_ms(client))
     assert set(mutes[:-1]) == {MUTED_MS_MAX}
     assert 60_000 <= clients.clock.monotonic_ms() - begun_ms <= 70_000
@@ -90,7 +90,7 @@ def test_qu05_a_debt_of_a_minute_is_paid_ten_seconds_at_a_time() -> None:
 def test_a_mute_is_never_made_shorter() -> None:
     clients = ThrottledClients((EVERY_USER, IN, MB), (entity_of(user="x"), WORK, 1))
     client = clients.client()
-    clients.throttling.produced(client, 15 * MB)
+    clients.produced(client, 15 * MB)
     until_ms = client.muted_until_ms
     clients.throttling.worked(client, 5_000)
     assert client.muted_until_ms == until_ms
@@ -190,56 +190,56 @@ def test_qu09_an_address_makes_so_many_connections_and_others_are_free() -> None
 def test_qu12_made_up_client_ids_have_few_counters() -> None:
     clients = ThrottledClients((entity_of(client_id=None), IN, MB), (entity_of(user="ada"), IN, MB))
     ada = clients.client(principal=Principal("ada"))
-    clients.throttling.produced(ada, 10 * MB)
+    clients.produced(ada, 10 * MB)
     for number in range(2 * QUOTA_COUNTERS_MAX):
-        clients.throttling.produced(clients.client(f"made-up-{number}"), 1)
+        clients.produced(clients.client(f"made-up-{number}"), 1)
     assert clients.throttling.statistics().counters == QUOTA_COUNTERS_MAX + 1
-    clients.throttling.produced(ada, 5 * MB)  # the counter of a user is not forgotten for them
+    clients.produced(ada, 5 * MB)  # the counter of a user is not forgotten for them
     assert clients.throttling.told_ms(ada) == 5_000
 
 
 def test_a_counter_that_nobody_uses_is_forgotten() -> None:
     clients = ThrottledClients((EVERY_USER, IN, MB))
-    clients.throttling.produced(clients.client(principal=Principal("ada")), 1)
+    clients.produced(clients.client(principal=Principal("ada")), 1)
     clients.clock.advance_ms(3_700_000)
-    clients.throttling.produced(clients.client(principal=Principal("bob")), 1)
+    clients.produced(clients.client(principal=Principal("bob")), 1)
     assert clients.throttling.statistics().counters == 1
 
 
 def test_a_connection_whose_counter_was_forgotten_shares_the_next_one() -> None:
     clients = ThrottledClients((EVERY_USER, IN, MB))
     one, other = (clients.client(principal=Principal("ada")) for _ in range(2))
-    clients.throttling.produced(one, 1)
+    clients.produced(one, 1)
     clients.clock.advance_ms(3_700_000)
-    clients.throttling.produced(clients.client(principal=Principal("bob")), 1)  # ada's is forgotten
-    clients.throttling.produced(other, 15 * MB)
-    clients.throttling.produced(one, 1)
+    clients.produced(clients.client(principal=Principal("bob")), 1)  # ada's is forgotten
+    clients.produced(other, 15 * MB)
+    clients.produced(one, 1)
     assert clients.muted_ms(one) >= 4_900
 
 
 def test_a_change_of_quotas_counts_at_once() -> None:
     clients = ThrottledClients()
     client = clients.client()
-    clients.throttling.produced(client, 100 * MB)
+    clients.produced(client, 100 * MB)
     assert not client.muted_until_ms
     clients.image = image_with((EVERY_USER, IN, MB))
-    clients.throttling.produced(client, 15 * MB)
+    clients.produced(client, 15 * MB)
     assert clients.muted_ms(client) == 5_000
     clients.image = MetadataImage()
-    clients.throttling.produced(client, 100 * MB)
+    clients.produced(client, 100 * MB)
     assert not client.muted_until_ms
 
 
 def test_a_connection_that_logs_in_or_changes_its_client_id_is_another_client() -> None:
     clients = ThrottledClients((entity_of(user="ada"), IN, MB), (entity_of(client_id="slow"), IN, 10))
     client = clients.client()
-    clients.throttling.produced(client, 15 * MB)
+    clients.produced(client, 15 * MB)
     assert not client.muted_until_ms
     client.client_id = "slow"
-    clients.throttling.produced(client, 150)
+    clients.produced(client, 150)
     assert clients.muted_ms(client) == 5_000
     client.principal = Principal("ada")
-    clients.throttling.produced(client, 10 * MB)
+    clients.produced(client, 10 * MB)
     assert not client.muted_until_ms
 
 
@@ -247,7 +247,7 @@ def test_nodes_are_charged_to_nobody() -> None:
     clients = ThrottledClients((EVERY_USER, IN, 1), (entity_of(client_id=None), IN, 1))
     node, stranger = clients.client(principal=NODE), clients.client(principal=Principal(NODE.name))
     for each in (node, stranger):
-        clients.throttling.produced(each, 100 * MB)
+        clients.produced(each, 100 * MB)
     assert not node.muted_until_ms and stranger.muted_until_ms
 
 
@@ -256,6 +256,6 @@ def test_qu14_three_nodes_allow_the_rate_each() -> None:
     nodes = [ThrottledClients((EVERY_USER, IN, MB), nodes=3) for _ in range(3)]
     clients = [node.client() for node in nodes]
     for number, (node, client) in enumerate(zip(nodes, clients, strict=True)):
-        node.throttling.produced(client, 100 * MB)
+        node.produced(client, 100 * MB)
         assert node.muted_ms(client) == MUTED_MS_MAX
         assert [nodes[later].muted_ms(clients[later]) for later in range(number + 1, 3)] == [0] * (2 - number)

@@ -31,12 +31,13 @@ class SlowRate:
     st.integers(1, 20_000),
 )
 def test_qu13_random_charges_are_those_of_the_slow_model(charges: list[tuple[int, int]], limit: int) -> None:
-    rate, slow, now_ms = MeasuredRate(), SlowRate(), 5
+    rate, at_once, slow, now_ms = MeasuredRate(), MeasuredRate(), SlowRate(), 5
     for passed_ms, amount in charges:
         now_ms += passed_ms
         rate.add(amount, now_ms)
         slow.uses.append((now_ms, amount))
         assert rate.debt_ms(limit, now_ms) == pytest.approx(slow.debt_ms(limit, now_ms), abs=1e-6)
+        assert at_once.charge(amount, limit, now_ms) == rate.debt_ms(limit, now_ms)
 
 
 def test_the_first_use_counts_over_ten_seconds() -> None:

@@ -26,7 +26,7 @@ ISSUER = Issuer()
 def with_issuer(played: Any) -> None:
     async def play(world: BrokerWorld) -> None:
         tokens = tokens_for(ISSUER, world.clock)
-        world.broker.authenticator._bearers = {"TOKENS": tokens, "SHORT": tokens}
+        world.broker.authenticator.bearers = {"TOKENS": tokens, "SHORT": tokens}
         await played(world)
 
     in_broker_world(play)

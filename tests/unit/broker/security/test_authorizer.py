@@ -176,3 +176,22 @@ def test_a_running_node_stays_at_its_floor(caplog: pytest.LogCaptureFixture) -> 
     rights.world.do(SetAuthorization(OFF))
     assert not rights.may()
     assert "this node keeps to on" in caplog.text
+
+
+def test_what_was_answered_is_known_until_any_right_changes(rights: Rights) -> None:
+    asked = READ, TOPIC, "t"
+    assert not rights.authorizer.is_known(rights.connection, asked), "False says nothing"
+    assert not rights.may()
+    assert not rights.authorizer.is_known(rights.connection, asked)
+    rights.world.do(CreateAcls((READS_T,)))
+    assert rights.may()
+    assert rights.authorizer.is_known(rights.connection, asked)
+    assert not rights.authorizer.is_known(rights.connection, (WRITE, TOPIC, "t"))
+    rights.connection.principal = Principal("another")
+    assert not rights.authorizer.is_known(rights.connection, asked)
+    rights.connection.principal = STRANGER
+    assert rights.authorizer.is_known(rights.connection, asked)
+    rights.world.do(DeleteAcls((READS_T,)))
+    assert not rights.authorizer.is_known(rights.connection, asked)
+    rights.switch(OFF)
+    assert rights.authorizer.is_known(rights.connection, asked), "everybody may do everything"
