@@ -150,9 +150,7 @@ class MetadataClient:
             while True:
                 # Why a turn only after a lost race: it costs a round trip, and mostly one process writes.
                 if self._clock.monotonic_ms() < self._rivals_until_ms and self._log.take_turn():
-                    before = self._image.version
-                    if self.refresh().version > before:
-                        self._met_rivals()
+                    self._look_for_rivals()
                 draft = ImageDraft(self._image)
                 answers, records = self._decide_all(draft, commands)
                 if not records and self._log.head() == self._image.position:
@@ -164,6 +162,14 @@ class MetadataClient:
                 # microseconds, and only the loser of a race repeats it.
                 self._met_rivals()
                 self._catch_up()
+
+    def _look_for_rivals(self) -> None:
+        """Reads what others have appended before this turn. A read that fails is no reason not to try to append."""
+        before = self._image.version
+        with suppress(LogUnavailable):
+            self.refresh()
+        if self._image.version > before:
+            self._met_rivals()
 
     def _met_rivals(self) -> None:
         self._rivals_until_ms = self._clock.monotonic_ms() + RIVALS_REMEMBERED_MS

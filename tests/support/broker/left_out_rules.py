@@ -63,7 +63,7 @@ def prepared_is_before_markers(patch: Patch) -> None:
             async def send() -> None:
                 await self._markers.send(frozenset(elsewhere), markers, epoch)
 
-            self._tasks.start("too early", send())
+            self._life.tasks.start("too early", send())
         return perform(self, known, decision)
 
     patch.setattr(TransactionCoordinator, "_perform", performed)

@@ -32,7 +32,7 @@ class FaultyLog:
         """The faults of the next appends; afterwards appends succeed."""
         self.before_append: deque[Callable[[], object]] = deque()
         """What another client does just before each of the next appends."""
-        self.snapshot_fails = False
+        self.snapshot_fails = self.read_fails = False
         self.clock_is_ahead_ms = 0
         self.appends = self.turns = 0
         self.turn_is_new = True
@@ -66,6 +66,8 @@ class FaultyLog:
     def read_after(
         self, version: int, limit: int, bytes_max: int = READ_BYTES_MAX
     ) -> list[tuple[int, bytes]]:
+        if self.read_fails:
+            raise LogUnavailable("no answer")
         return self.log.read_after(version, limit, bytes_max)
 
     def head(self) -> LogPosition:

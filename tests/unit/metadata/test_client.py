@@ -445,3 +445,11 @@ def test_a_snapshot_that_is_replaced_again_and_again_is_given_up() -> None:
     with pytest.raises(LogUnavailable, match=f"replaced {APPEND_ATTEMPTS_MAX} times"):
         MetadataClient(log, ManualClock(), seeded_randomness(1))
     assert log.loads == APPEND_ATTEMPTS_MAX
+
+
+def test_a_turn_in_which_nothing_can_be_read_is_appended_in_all_the_same(memory, log) -> None:
+    client = client_of(log)
+    client._met_rivals()
+    log.read_fails = True
+    client.execute(PutKey("a", b""))
+    assert "a" in client_of(memory, 3).image.keys
