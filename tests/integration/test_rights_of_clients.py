@@ -41,6 +41,15 @@ class Rights:
         with open_store(load_node_settings(broker.folder, environment={})) as store:
             store.metadata.execute(SetAuthorization(AuthorizationMode.ON, added=("User:root",)))
         self._admin = theirs.AdminClient({**broker.client_config("root"), **QUIET})
+        until(self._is_on, "the broker to look at rights", TIMEOUT_S)
+
+    def _is_on(self) -> bool:
+        try:
+            self._admin.delete_acls([OF_SUE])[OF_SUE].result(TIMEOUT_S)
+        except confluent_kafka.KafkaException as failure:
+            assert failure.args[0].name() == "SECURITY_DISABLED", failure
+            return False
+        return True
 
     def become(self, *bindings: theirs.AclBinding) -> None:
         for done in self._admin.delete_acls([OF_SUE]).values():
@@ -161,7 +170,11 @@ class OfJava:
         try:
             work()
         except JavaClientFailed as failure:
-            return NAMES_OF_JAVA.get(failure.kind, str(failure))
+            kind = failure.kind
+            if kind == "KafkaException":  # its thread has met the refusal before the program asked
+                raised: Any = failure.__cause__
+                kind = raised.java_exception.getCause().getClass().getSimpleName()
+            return NAMES_OF_JAVA.get(kind, str(failure))
         return ""
 
 
