@@ -239,6 +239,22 @@ def test_a_connection_that_is_lost_is_not_heard_until_there_is_another(place, po
     news.close()
 
 
+def test_a_server_that_hangs_is_not_heard_and_holds_nobody_up(
+    place, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = threading.Semaphore(0)
+    news = News(place, "channel_of_this_test", CLOCK, told.release)
+    wait_for(lambda: news.is_heard, "its own notice")
+    os.kill(news._own_pid, signal.SIGSTOP)
+    try:
+        news.appended()
+        wait_for(lambda: not news.is_heard, "the end of the connection")
+        assert seconds_of(news.close) < 1
+    finally:
+        os.kill(news._own_pid, signal.SIGCONT)
+    assert caplog.text == "", "the follower polls: there is nothing to warn of"
+
+
 def test_a_connection_that_delivers_nothing_is_not_heard(place, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a transaction pooler is."""
     monkeypatch.setattr(News, "_take", lambda self, notice: None)

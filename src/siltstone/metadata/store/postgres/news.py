@@ -14,7 +14,7 @@ import select
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import psycopg
 from psycopg import sql
@@ -89,7 +89,8 @@ class News:
     def _run(self) -> None:
         while not self._is_closed:
             try:
-                with self._connected() as connection:
+                # Why not psycopg's own ``with``: it rolls back first, and warns when a server that hangs cannot.
+                with closing(self._connected()) as connection:
                     self._follow(connection)
             except (psycopg.Error, DeadlineOver) as trouble:
                 logger.debug("no notices of the metadata log: %s", trouble)
