@@ -29,15 +29,16 @@ def backup(choice: StoreChoice, to: Path, objects: str | None, flush: bool, as_j
 
     The folder gets a copy of the metadata, from SQLite or PostgreSQL, with every version that the log still has. With
     --objects the objects of all these versions are copied, too; several backups may share that bucket, and only what is
-    new is copied. Records that are only in the logs of brokers, those of the last minute, are in no backup, unless
-    --flush has the nodes upload them first. A node that does not answer within 30 s refuses that, and nothing is made.
+    new is copied. The newest records, of a minute or so, are only in the logs of
+    brokers, and in no backup. With --flush all nodes upload them first; if a node does not do so within 30 s, no backup
+    is made.
 
     siltstone restore makes a store from it.
     """
     with choice.open() as store:
-        if flush:
-            flush_nodes(store.context, lambda: None)
         target = None if objects is None else open_bucket(objects, create=True)
+        if flush:
+            flush_nodes(store.context)
         with copying_shown() as shown:
             made, copied = back_up(store.settings, store.context, to.absolute(), target, shown)
     if as_json:

@@ -80,12 +80,13 @@ class Failovers:
         await self._tasks.cancel()
 
     async def _looks(self) -> None:
-        image = MetadataImage()
+        seen = 0
         while True:
             if not self._since_ms:  # only a change of the metadata gives something to do
-                await self._metadata.newer_than(image.version, IDLE_LOOK_INTERVAL_MS)
+                await self._metadata.newer_than(seen, IDLE_LOOK_INTERVAL_MS)
             await self._clock.sleep_ms(FAILOVER_LOOK_INTERVAL_MS)
             image = self._metadata.image
+            seen = image.version
             own = image.nodes.get(self._life.node_id)
             if own is None or not own.is_live or own.node_epoch != self._life.node_epoch:
                 self._since_ms.clear()

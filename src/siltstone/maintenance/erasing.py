@@ -79,7 +79,7 @@ def request_erasure(
     image = _flushed(context, topic)
     found = _topic(image, topic)
     try:
-        flush_nodes(context, _nothing_stops)
+        flush_nodes(context)
     except NodeNotFlushed as trouble:
         raise ErasureNotFlushed(f"nothing was erased: {trouble}") from trouble
     bounds = tuple(image.streams[each.data_stream_id].end_offset for each in found.partitions)
@@ -95,7 +95,7 @@ def request_erasure(
         context.buckets.store(bucket_id).put(list_key(erasure.erasure_id), [encode_erasure(erasure)])
     context.metadata.execute(command)
     # Once more: brokers that see the request drop their caches and used log files after this flush.
-    for reason in drop_kept(context, [erasure.erasure_id], _nothing_stops).values():
+    for reason in drop_kept(context, [erasure.erasure_id]).values():
         raise ErasureNotFlushed(
             f"erasure {erasure.erasure_id} was kept, and is not carried out yet: {reason}; then siltstone erasures"
             f" resume {erasure.erasure_id} continues"
@@ -103,10 +103,6 @@ def request_erasure(
     if not any(bounds):
         _verify_empty(context, erasure.erasure_id)
     return erasure
-
-
-def _nothing_stops() -> None:
-    return None
 
 
 def _verify_empty(context: MaintenanceContext, erasure_id: str) -> None:

@@ -201,12 +201,18 @@ class MetadataService:
             return
         arrived = asyncio.Event()
         remove = self.add_listener(lambda _: arrived.set())
-        timer = self._clock.call_after_ms(at_most_ms, arrived.set)
         try:
-            await arrived.wait()
+            await self._set_or_late(arrived, at_most_ms)
+        finally:
+            remove()
+
+    async def _set_or_late(self, event: asyncio.Event, at_most_ms: float) -> None:
+        """Returns when the event is set, which is done after ``at_most_ms`` at the latest."""
+        timer = self._clock.call_after_ms(at_most_ms, event.set)
+        try:
+            await event.wait()
         finally:
             timer.cancel()
-            remove()
 
     def add_execution_listener(self, listener: Executed) -> None:
         """Calls ``listener`` after each command that was executed here and not refused, in the context of its caller,
@@ -303,11 +309,7 @@ class MetadataService:
             return
         await self._clock.sleep_ms(READS_APART_MS)
         left_ms = (HEARD_INTERVAL_MS if self._news.is_heard else self._follow_interval_ms) - READS_APART_MS
-        timer = self._clock.call_after_ms(max(left_ms, 0), self._has_news.set)
-        try:
-            await self._has_news.wait()
-        finally:
-            timer.cancel()
+        await self._set_or_late(self._has_news, max(left_ms, 0))
         self._has_news.clear()
 
     def _warn_of_unreadable_log(self, error: Unavailable) -> None:

@@ -4,11 +4,11 @@ a broker.
 
 The request is a key of the metadata (``metadata.flushes``), which the owner follows; no connection to a broker is made.
 
-An erasure asks all nodes, not only the owners: a node that owned a partition before may have its records in its log.
+An erasure and a backup ask all nodes: one that owned a partition before may have the partition's records in its log.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.flushes import AskFlush, flushes_of, may_log_hold_records
@@ -38,20 +38,17 @@ def flush_tails(source: MaintenanceContext, partitions: Sequence[ScanPartition])
         return source.metadata.image
     check_metadata_is_newest(source)
     numbers = {node_id: _ask(source, node_id, theirs) for node_id, theirs in by_node.items()}
-    limit_ms = source.clock.monotonic_ms() + FLUSH_MS_MAX
-    while True:
-        image = source.metadata.refresh()
-        left = [each for each in numbers if not _is_done(image, each, numbers[each], by_node[each])]
-        if not left:
-            return image
-        if source.clock.monotonic_ms() >= limit_ms:
-            names = [each.name for each in by_node[left[0]]]
-            reason = f"it has not uploaded them within {FLUSH_MS_MAX // SECOND_MS} s"
-            raise TailNotReadable(names, left[0], reason)
-        source.clock.block_ms(FLUSH_LOOK_INTERVAL_MS)
+
+    def is_done(image: MetadataImage, node_id: int) -> bool:
+        return _is_done(image, node_id, numbers[node_id], by_node[node_id])
+
+    image, late = _waited(source, numbers, is_done)
+    if late is not None:
+        raise TailNotReadable([each.name for each in by_node[late]], late, _too_late())
+    return image
 
 
-def flush_nodes(source: MaintenanceContext, check: Callable[[], None]) -> None:
+def flush_nodes(source: MaintenanceContext, check: Callable[[], None] = lambda: None) -> None:
     """Waits until all nodes have uploaded what they have acknowledged and, while an erasure is pending, have dropped
     what they keep of it. Nodes whose logs are empty are not asked. ``check`` is called again and again, and may raise.
     Raises NodeNotFlushed, and what the metadata raises."""
@@ -66,17 +63,35 @@ def flush_nodes(source: MaintenanceContext, check: Callable[[], None]) -> None:
                 raise NodeNotFlushed(
                     node_id, node.wal_location, f"it cannot be asked: {refusal}"
                 ) from refusal
+
+    def has_answered(image: MetadataImage, node_id: int) -> bool:
+        return _has_answered(image, node_id, numbers[node_id])
+
+    image, late = _waited(source, numbers, has_answered, check)
+    if late is not None:
+        raise NodeNotFlushed(late, image.nodes[late].wal_location, _too_late())
+
+
+def _waited(
+    source: MaintenanceContext,
+    node_ids: Iterable[int],
+    is_done: Callable[[MetadataImage, int], bool],
+    check: Callable[[], None] = lambda: None,
+) -> tuple[MetadataImage, int | None]:
+    """Waits until all of the nodes are done, for FLUSH_MS_MAX at most. Returns the newest image, and a node that was
+    not done in time."""
     limit_ms = source.clock.monotonic_ms() + FLUSH_MS_MAX
     while True:
         check()
         image = source.metadata.refresh()
-        left = [each for each in numbers if not _has_answered(image, each, numbers[each])]
-        if not left:
-            return
-        if source.clock.monotonic_ms() >= limit_ms:
-            reason = f"it has not uploaded them within {FLUSH_MS_MAX // SECOND_MS} s"
-            raise NodeNotFlushed(left[0], image.nodes[left[0]].wal_location, reason)
+        late = next((each for each in node_ids if not is_done(image, each)), None)
+        if late is None or source.clock.monotonic_ms() >= limit_ms:
+            return image, late
         source.clock.block_ms(FLUSH_LOOK_INTERVAL_MS)
+
+
+def _too_late() -> str:
+    return f"it has not uploaded them within {FLUSH_MS_MAX // SECOND_MS} s"
 
 
 def _has_answered(image: MetadataImage, node_id: int, number: int) -> bool:

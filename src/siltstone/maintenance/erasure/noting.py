@@ -91,10 +91,10 @@ def _clear(context: MaintenanceContext, image: MetadataImage, erasure_id: str) -
 
 
 def drop_kept(
-    context: MaintenanceContext, erasure_ids: Iterable[str], check: Callable[[], None]
+    context: MaintenanceContext, erasure_ids: Iterable[str], check: Callable[[], None] = lambda: None
 ) -> dict[str, str]:
-    """Flushes all nodes for those of the erasures that are not marked with it, and marks them. Returns the ids of the
-    erasures of whose keys a node may still keep records, each with the reason. Raises what the metadata and ``check``
+    """Flushes all nodes unless each erasure is marked as flushed, and marks the others. Returns the reason for each
+    erasure that stays unmarked: a node may still keep records of its keys. Raises what the metadata and ``check``
     raise."""
     wanted = frozenset(erasure_ids)
     image = context.metadata.refresh()

@@ -1,24 +1,12 @@
 """``siltstone status`` on one screen, and as JSON."""
 
-from pathlib import Path
-
-import pytest
-
 from siltstone.metadata.commands import RegisterNode
 from siltstone.metadata.features import put_own_level
 from siltstone.metadata.levels import STORE_LEVEL, put_own_program
 from siltstone.model.version import VERSION
 from siltstone.offline.opening.store import open_store
-from siltstone.server.settings.node import NodeSettings, load_node_settings
+from siltstone.server.settings.node import NodeSettings
 from support.processes.cli import Outcome, run
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> NodeSettings:
-    """A store without nodes."""
-    settings = load_node_settings(tmp_path, environment={})
-    open_store(settings, create=True).close()
-    return settings
 
 
 def called(store: NodeSettings, *words: str) -> Outcome:

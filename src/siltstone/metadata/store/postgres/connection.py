@@ -188,27 +188,16 @@ class Session:
         call. Raises LogUnavailable, LogDamaged, LogReplaced."""
         with self._call() as deadline_ms:
             connection = self._connected(deadline_ms)
-            try:
+            with self._failures_named():
                 connection.execute(script)
-            except DeadlineOver:
-                raise self._unanswered(LogOutOfReach) from None
-            except psycopg.Error as error:
-                self._drop_if_lost(error)
-                raise self._trouble(error) from None
 
     @contextmanager
     def transaction(self) -> Iterator["TimedConnection"]:
         """Runs the block in one transaction. Raises LogUnavailable, LogDamaged, LogReplaced."""
         with self._call() as deadline_ms:
             connection = self._connected(deadline_ms)
-            try:
-                with connection.transaction():
-                    yield connection
-            except DeadlineOver:
-                raise self._unanswered(LogOutOfReach) from None
-            except psycopg.Error as error:
-                self._drop_if_lost(error)
-                raise self._trouble(error) from None
+            with self._failures_named(), connection.transaction():
+                yield connection
 
     def close(self) -> None:
         self._is_closed = True
@@ -234,6 +223,17 @@ class Session:
             raise
         finally:
             self._lock.release()
+
+    @contextmanager
+    def _failures_named(self) -> Iterator[None]:
+        """Raises LogUnavailable, LogDamaged or LogReplaced for what fails in the block."""
+        try:
+            yield
+        except DeadlineOver:
+            raise self._unanswered(LogOutOfReach) from None
+        except psycopg.Error as error:
+            self._drop_if_lost(error)
+            raise self._trouble(error) from None
 
     def _with_errors(
         self, query: _Query, values: Sequence[Any], deadline_ms: float, when_lost: type[SiltstoneError]
