@@ -58,7 +58,7 @@ BACKOFF_MS_MIN = 20
 BACKOFF_MS_MAX = 2_000
 
 RIVALS_REMEMBERED_MS = 1_000
-"""How long a process waits for its turn before it appends, after it met entries of others."""
+"""For so long after it met entries of other processes, a process takes a turn before it appends."""
 
 
 CLOCK_OFFSET_WARNING_MS = 1_000

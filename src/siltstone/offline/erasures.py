@@ -109,8 +109,8 @@ class ErasedObject(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
 
 class ErasedRows(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """``rows`` rows of the keys were found in ``files`` files of the table and of its dead letters. ``other_files`` are
-    those of them that another program had written: table and path.
+    """``rows`` rows of the keys were found in ``files`` files of the table and of its dead letters. ``other_files``
+    names the files among these that another program wrote: table and path.
 
     ``verified_ms``: when a look had found none, and a commit of the job ``job_id`` had shut out late exports;
     ``states`` names that commit in each table, as its ledger does. ``deleted_ms``: when older states and their files
@@ -266,7 +266,7 @@ def erasure_id_of_key(key: str) -> str | None:
 def applied_again(erasures: Sequence[Erasure], ends: Mapping[str, Sequence[int]]) -> Iterator[Erasure]:
     """Yields the erasures as a restored store has to apply them. ``ends``: the end offset of each partition there, by
     topic id. A bound is never above the end, because offsets after it will be given to other records. No node of the
-    restored store has a log yet, so none has to be flushed; and the tables are those of the original."""
+    restored store has a log yet, so none has to be flushed; and the tables belong to the original."""
     for erasure in erasures:
         if erasure.topic_id in ends:
             bounds = tuple(map(min, erasure.bounds, ends[erasure.topic_id]))

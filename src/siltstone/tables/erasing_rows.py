@@ -31,9 +31,9 @@ from siltstone.topic_configs.table_export import PartitionTransform
 
 
 class RowErasureInput(msgspec.Struct, frozen=True, kw_only=True):
-    """``erasures`` are those of each partition of the topic, by number. ``outer``: the path of the struct that has the
-    columns of the record, with a dot; empty if there is none. ``has_names``: columns have their present names in the
-    file, so the three that are compared can be read alone. The other fields are as in ``RewriteInput``."""
+    """``erasures`` has the erasures of each partition of the topic, by number. ``outer``: the path of the struct that
+    has the columns of the record, with a dot; empty if there is none. ``has_names``: columns have their present names
+    in the file, so the three that are compared can be read alone. The other fields are as in ``RewriteInput``."""
 
     name: str
     file: TableFile

@@ -1,6 +1,6 @@
 """The coordinator of the groups in one partition of ``__consumer_offsets``.
 
-Its phases are those of ``coordination.life``. While it is active, ``known_groups`` decides requests as they arrive, and
+``coordination.life`` has its phases. While it is active, ``known_groups`` decides requests as they arrive, and
 ``log_writer`` sends each answer when the records of its decision are durable. Except for rebalances that are in
 progress, memory holds only what the log holds. So when the log is read again (``loading``), members see a rebalance at
 worst, and no acknowledged offset is lost.

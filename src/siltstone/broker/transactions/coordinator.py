@@ -1,6 +1,6 @@
 """The coordinator of the transactional ids in one partition of ``__transaction_state``.
 
-Its phases are those of ``coordination.life``.
+``coordination.life`` has its phases.
 
 A commit is one turn of the event loop when this node leads all partitions of the transaction and they are open: the
 prepared record, the markers and the complete record are appended one after another, and the client is answered when the

@@ -1,7 +1,7 @@
 """Pushes the metrics of a process to a collector, by OTLP over HTTP, beside or instead of being scraped.
 
 One export at a time: while a collector is silent, an export ends after OTLP_EXPORT_MS_MAX, is given up, and the next
-one has newer values. So nothing gathers in memory, and nothing waits for a collector, the end of the process neither.
+one has newer values. So nothing gathers in memory, and nothing waits for a collector, not even the end of the process.
 Encoding and the request are made in a thread. What OpenTelemetry's own variables of the environment say counts too:
 headers with a token, certificates, compression, attributes of the resource.
 """

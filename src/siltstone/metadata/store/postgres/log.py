@@ -1,9 +1,9 @@
 """The metadata log in PostgreSQL, for any number of processes on any number of machines.
 
-**Append** is one statement, and the primary key on ``version`` is the only lock. The entry is inserted where the entry
-at the expected version has the expected append id; a rival's entry is a conflict, and ours is not written. A rival
-whose insert is in flight makes ours wait for his commit; if he aborts, ours goes through. Version v + 2 needs a
-committed v + 1, so no reader ever sees a gap.
+**Append** is one statement, and only the primary key on ``version`` protects the log: ``turns`` are a courtesy. The
+entry is inserted where the entry at the expected version has the expected append id; a rival's entry is a conflict, and
+ours is not written. A rival whose insert is in flight makes ours wait for his commit; if he aborts, ours goes through.
+Version v + 2 needs a committed v + 1, so no reader ever sees a gap.
 
 **Truncation.** A statement may sleep (its process was stopped) after it has seen that v is the head. If v + 1 were
 dropped meanwhile, there would be no conflict, and the statement would write below the oldest entry. So an entry is

@@ -10,7 +10,7 @@ chunks         version, number, chunk             snapshots, complete or being w
 snapshots      version, chunk_count               the complete snapshots; chunks without a row are ignored
 ============== ================================== =========================================================
 
-The primary key of ``entries`` is the only lock of an append. ``appended`` is the server's time: an entry is dropped
+Only the primary key of ``entries`` protects an append. ``appended`` is the server's time: an entry is dropped
 only when it is older than any statement can be (``log``). ``confirmations`` is counted up for the sake of the commit.
 """
 
