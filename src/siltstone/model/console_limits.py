@@ -48,6 +48,9 @@ download has all of it."""
 CONSOLE_FORM_BYTES_MAX = 64 * KIB
 """The largest form, such as a query."""
 
+CONSOLE_FORM_FIELDS_MAX = 400
+"""The most fields of a form: that of a topic's configurations has three for each of some seventy."""
+
 CONSOLE_QUERY_ROWS_MAX = 500
 CONSOLE_QUERY_BYTES_MAX = 1024 * MIB
 """Rows of a query that are shown, and stored bytes of the topics that a query of the console may read. ``siltstone

@@ -1,4 +1,4 @@
-"""The overview, what the store holds, how it grows, and what is wrong; and the cluster, its nodes and buckets."""
+"""The overview, what the store holds, how it grows, and what is wrong."""
 
 from typing import Any
 
@@ -12,9 +12,6 @@ from siltstone.console.views.objects import objects_summary
 from siltstone.console.views.problems import problems
 from siltstone.console.views.topics import topic_counts
 from siltstone.foundation.quantity_words import size_words
-from siltstone.metadata.buckets import bucket_list_of
-from siltstone.metadata.entities import NO_NODE
-from siltstone.model.console_limits import CONSOLE_ROWS_MAX
 
 FASTEST = 6
 
@@ -27,23 +24,6 @@ async def overview(asked: Asked) -> Response:
 async def overview_live(asked: Asked) -> Response:
     """The part that is loaded again every few seconds."""
     return asked.page("overview_live.html", **await _values(asked))
-
-
-async def cluster(asked: Asked) -> Response:
-    """Nodes, buckets, and the partitions that move."""
-    image = asked.store.image
-    moving = [
-        (topic.name, number, partition.leader, partition.target)
-        for topic in image.topics.values()
-        for number, partition in enumerate(topic.partitions)
-        if partition.target != NO_NODE
-    ]
-    listed = bucket_list_of(image)
-    space = await asked.store.run(asked.store.context.space)
-    return asked.page(
-        "cluster.html", nodes=node_views(image), buckets=listed.buckets, strategy=listed.strategy,
-        objects=objects_summary(image), moving=sorted(moving)[:CONSOLE_ROWS_MAX], spaces=space.spaces,
-    )  # fmt: skip
 
 
 async def _values(asked: Asked) -> dict[str, Any]:

@@ -1,7 +1,11 @@
-"""Nodes as rows. Pure."""
+"""Nodes as rows, with what they lead and their load. Pure."""
+
+import shlex
 
 import msgspec
 
+from siltstone.cluster.balancing.goals import Load
+from siltstone.cluster.balancing.planning import BalancePlan
 from siltstone.metadata.entities import NO_NODE, NodeState
 from siltstone.metadata.image import MetadataImage
 
@@ -55,3 +59,33 @@ def node_views(image: MetadataImage) -> list[NodeView]:
             )
         )
     return rows
+
+
+class LoadView(msgspec.Struct, frozen=True):
+    """``after``: the load that the plan would bring about."""
+
+    node_id: int
+    before: Load
+    after: Load
+
+
+def load_views(made: BalancePlan) -> list[LoadView]:
+    return [
+        LoadView(each, made.before[each], made.after.get(each, made.before[each]))
+        for each in sorted(made.before)
+    ]
+
+
+def nodes_to_lead(image: MetadataImage) -> list[int]:
+    """Returns the nodes that a partition may be moved to."""
+    return sorted(
+        each.node_id
+        for each in image.nodes.values()
+        if each.is_live and not each.is_draining and each.listeners
+    )
+
+
+def move_command(image: MetadataImage, topic: str, number: int, leader: int) -> str:
+    """Returns a command that moves the partition to one of the other nodes."""
+    to = next((each for each in nodes_to_lead(image) if each != leader), 0)
+    return f"siltstone topics move {shlex.quote(f'{topic}:{number}')} --to {to}"
