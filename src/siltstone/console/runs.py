@@ -93,6 +93,10 @@ class ChangeRuns:
         if self.newest is not None and self.newest.is_running:
             self.newest = msgspec.structs.replace(self.newest, text=text)
 
+    async def ended(self) -> None:
+        """Waits until nothing runs."""
+        await self._tasks.drain()
+
     async def close(self) -> None:
         """Waits until the call under way has returned."""
         await self._tasks.cancel()

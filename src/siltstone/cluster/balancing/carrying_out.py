@@ -32,19 +32,20 @@ def carry_out(
     newest: Callable[[], MetadataImage],
     clock: Clock,
     on_turn: Callable[[Turn], None] = lambda _: None,
+    move_ms_max: float = MOVE_MS_MAX,
 ) -> None:
     """``order`` has the moves of one turn recorded; ``on_turn`` hears of each turn that has arrived. Blocks. Raises
     MoveNotDone, and what ``order`` and ``newest`` raise."""
     for turn in moves_in_turns(moves):
         order(turn)
-        _wait(turn, newest, clock)
+        _wait(turn, newest, clock, move_ms_max)
         on_turn(turn)
 
 
-def _wait(turn: Turn, newest: Callable[[], MetadataImage], clock: Clock) -> None:
+def _wait(turn: Turn, newest: Callable[[], MetadataImage], clock: Clock, move_ms_max: float) -> None:
     began_ms = clock.monotonic_ms()
     while left := _on_their_way(newest(), turn):
-        if clock.monotonic_ms() - began_ms > MOVE_MS_MAX:
+        if clock.monotonic_ms() - began_ms > move_ms_max:
             first = left[0]
             raise MoveNotDone(
                 f"partition {first.topic}-{first.partition} has not reached broker {first.target} in a minute; the "

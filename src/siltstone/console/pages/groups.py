@@ -153,7 +153,12 @@ async def _preview(asked: Asked, name: str, lags: list[dict[str, Any]]) -> dict[
         raise PageRefused(400, f"{at!r} is no offset: write a number")
     time_ms = time_ms_of(at) if to == "time" else None
     words = {"offset": at, "time": "" if time_ms is None else _time_word(time_ms)}
-    targets = await asked.run(partial(_targets, asked.store, found, to, at, time_ms))
+    known = {
+        each["partition"]: (each["start_offset"], each["end_offset"])
+        for each in lags
+        if each["topic"] == topic
+    }
+    targets = await asked.run(partial(_targets, asked.store, found, known, to, at, time_ms))
     why_not = ""
     rows: list[ResetRow] | None = None
     if asked.visitor.resets(name, topic):
@@ -228,9 +233,15 @@ def _rows_of(topic: str, text: str) -> list[ResetRow]:
 
 
 def _targets(
-    store: ConsoleStore, topic: TopicMetadata, to: str, at: str, time_ms: int | None
+    store: ConsoleStore,
+    topic: TopicMetadata,
+    known: Mapping[int, tuple[int, int]],
+    to: str,
+    at: str,
+    time_ms: int | None,
 ) -> dict[int, int]:
-    """Returns the offset of each partition, as far as objects have it, in a thread."""
+    """Returns the offset of each partition, as far as objects have it, or a broker knows better by ``known``, the first
+    and the next offset by partition. In a thread."""
     streams = {
         number: stream
         for number, each in enumerate(topic.partitions)
@@ -239,7 +250,8 @@ def _targets(
     if time_ms is not None:
         return _offsets_at(store.context, topic, sorted(streams), time_ms)
     return {
-        number: _target(to, at, stream.start_offset, stream.end_offset) for number, stream in streams.items()
+        number: _target(to, at, *known.get(number, (stream.start_offset, stream.end_offset)))
+        for number, stream in streams.items()
     }
 
 
