@@ -33,11 +33,12 @@ from siltstone.model.errors import InvalidRequest, SiltstoneError
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
+# Without a referrer at all, a browser says of every form that it comes from "null", which is nobody's origin.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 NUMBER_DIGITS_MAX = 19

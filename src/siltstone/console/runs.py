@@ -1,4 +1,4 @@
-"""What a console has started and goes on without its page: a run of maintenance, moves of a balance, a replay.
+"""What a console has started and continues without its page: a run of maintenance, moves of a balance, a replay.
 
 One runs at a time, in a thread of its own. Pages show the newest one: how far it is, or how it ended.
 """

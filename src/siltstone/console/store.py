@@ -110,7 +110,7 @@ class ConsoleStore(Protocol):
 
     @property
     def runs(self) -> ChangeRuns:
-        """What goes on without its page."""
+        """What continues without its page."""
         ...
 
     def cluster(self, visitor: Visitor) -> Cluster:

@@ -70,7 +70,7 @@ async def balance(asked: Asked) -> Response:
 
 
 async def balance_now(asked: Asked) -> Response:
-    """Carries out the moves of the plan that was shown, in turns, while the page goes on."""
+    """Carries out the moves of the plan that was shown, in turns, while the page is shown."""
     moves = _moves_of(asked.store.image, asked.form.get("moves", ""))
     refuse_outdated(asked.store.image, moves)
     work = partial(_balanced, asked.store, asked.visitor, moves)

@@ -1,5 +1,5 @@
 """What to say about a configuration of a topic that a person gives: how a refused one is written, and what was probably
-meant otherwise. Pure; the commands and the console say the same."""
+meant otherwise, from values alone; the commands and the console say the same."""
 
 from siltstone.model.errors import did_you_mean
 from siltstone.offline.opening.values import Unit
