@@ -13,7 +13,7 @@ from siltstone.metadata.node_address import node_address, stored_cluster_id
 from siltstone.model.limits import SECOND_MS
 from siltstone.offline.context import MaintenanceContext
 from siltstone.scanning.streaming.position import StreamPosition
-from siltstone.scanning.tail import NOT_THERE, Stranger, refuse_stranger
+from siltstone.scanning.tail import NOT_THERE, OTHER_PROTOCOL, Stranger, refuse_stranger
 
 log = logging.getLogger(__name__)
 
@@ -31,13 +31,16 @@ class StreamGroupProgress:
 
     def commit(self, source: MaintenanceContext, position: StreamPosition) -> None:
         """Commits a position that the query has finished. A failure is logged, and the query continues: the caller
-        offers the position again, or a later one."""
+        offers the position again, or a later one. Settings with which nothing was ever committed are an error: raises
+        LoginFailed, TlsFailed."""
         if position == self._committed or source.clock.monotonic_ms() < self._silent_until_ms:
             return
         try:
             image = source.metadata.refresh()
             self._commit_by_any(source, image, position)
-        except (*NOT_THERE, Stranger) as trouble:
+        except (*NOT_THERE, *OTHER_PROTOCOL, Stranger) as trouble:
+            if isinstance(trouble, OTHER_PROTOCOL) and self._committed is None:
+                raise
             self._silent_until_ms = source.clock.monotonic_ms() + PAUSE_MS
             log.warning("the offsets of group %s could not be committed: %s", self._group_id, trouble)
         else:

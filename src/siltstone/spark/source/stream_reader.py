@@ -25,7 +25,7 @@ from siltstone.scanning.streaming.advancing import BatchLimit, LimitKind
 from siltstone.scanning.streaming.position import decode_position, encode_position
 from siltstone.scanning.streaming.topic_stream import StreamOfTopics
 from siltstone.scanning.unit import decode_unit, encode_unit
-from siltstone.spark.client_options import BY_ENVIRONMENT, ClientChoice
+from siltstone.spark.client_options import BY_ENVIRONMENT, ClientChoice, logins_explained
 from siltstone.spark.source.lag import BACKLOG
 from siltstone.spark.source.options import SourceRequest
 from siltstone.spark.source.stream_options import StreamSourceRequest
@@ -66,7 +66,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return ReadAllAvailable()
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
-        return encode_position(self._followed.latest(decode_position(start), batch_limit(limit)))
+        with logins_explained(self._client):
+            return encode_position(self._followed.latest(decode_position(start), batch_limit(limit)))
 
     def reportLatestOffset(self) -> Offsets | None:  # noqa: N802
         """Returns what a report of progress shows as the latest offset, which no checkpoint keeps: so the lag is there,
@@ -79,13 +80,16 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return encode_position(newest) | {BACKLOG: shown}
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
-        units = self._followed.plan(decode_position(start), decode_position(end))
+        with logins_explained(self._client):
+            units = self._followed.plan(decode_position(start), decode_position(end))
         return [InputPartition(encode_unit(unit)) for unit in units]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if partition is not None and partition.value is not None:
             unit = decode_unit(partition.value)
-            yield from unit_rows(unit, security=self._client.security() if unit.tail_pieces else None)
+            security = self._client.security() if unit.tail_pieces else None
+            with logins_explained(self._client):
+                yield from unit_rows(unit, security=security)
         freeze_heap()
 
     def commit(self, end: Offsets) -> None:
