@@ -103,6 +103,14 @@ class ChangeRuns:
         self._calls.close()
 
 
+def refuse_in_a_broker(*, runs_maintenance: bool) -> None:
+    """Raises RunsAlready for the console of a broker, whose processor is for its clients."""
+    if not runs_maintenance:
+        raise RunsAlready(
+            "a broker runs no maintenance: use siltstone maintain run, or serve --with-maintenance"
+        )
+
+
 def step_words(progress: StepProgress) -> str:
     """Says how far a step of maintenance is."""
     return f"{progress.step}: {progress.done:,} of {progress.total:,}"

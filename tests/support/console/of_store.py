@@ -31,6 +31,7 @@ class ConsoleOfAStore:
         async def asked() -> Answer:
             with open_store(load_node_settings(self.folder)) as store:
                 opened = OpenedStore(store, f"--store {self.folder}", SystemClock(), limits=self.limits)
+                opened.runs.newest = self.newest_run
                 try:
                     store.metadata.refresh()
                     console = Console(opened, self, PAGES, {"127.0.0.1"}.__contains__)

@@ -10,7 +10,7 @@ from siltstone.carrying.pipeline.driver import Driver
 from siltstone.carrying.pipeline.kind import Budget, Scope
 from siltstone.carrying.pipeline.set_aside import all_set_aside, last_runs, why_late
 from siltstone.console.application import Asked, PageRefused, number_of
-from siltstone.console.runs import RunOutcome, RunsAlready, Says, outcome_of, step_words
+from siltstone.console.runs import RunOutcome, Says, outcome_of, refuse_in_a_broker, step_words
 from siltstone.console.store import ConsoleStore
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.overview import Overview, objects_words, overview
@@ -53,10 +53,7 @@ async def run(asked: Asked) -> Response:
     kinds = _kinds(asked.form.get("kind", ""))
     if not kinds:
         raise PageRefused(400, "name the kind of maintenance to run")
-    if not asked.store.runs_maintenance:
-        raise RunsAlready(
-            "a broker runs no maintenance: use siltstone maintain run, or serve --with-maintenance"
-        )
+    refuse_in_a_broker(runs_maintenance=asked.store.runs_maintenance)
     work = partial(_run, asked.store, kinds, is_forced=bool(asked.form.get("force")))
     asked.store.runs.begin(f"maintenance, {', '.join(kinds)}", work)
     return RedirectResponse("/maintenance", 303)

@@ -4,6 +4,7 @@ A problem is a fact of the metadata, so that the same store gives the same list 
 """
 
 from collections.abc import Iterator, Sequence
+from urllib.parse import quote
 
 import msgspec
 
@@ -81,7 +82,7 @@ def _of_tables(image: MetadataImage, sees: Sees) -> Iterator[Problem]:
                 f"{counted(row.dead_letters, 'record')} of {row.topic} did not fit its table",
                 "look at the dead letters",
                 f"siltstone tables show {row.topic} --errors",
-                f"/tables/{row.topic}",
+                f"/tables/{quote(row.topic, safe='')}/dead-letters",
             )
 
 
