@@ -2,12 +2,16 @@
 
 import html
 import re
+from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
+from siltstone.cluster.suspicion import SESSION_MS
 from siltstone.metadata.commands import MovePartitions
 from siltstone.offline.opening.store import open_store
 from siltstone.server.embedded import Broker
+from siltstone.server.kafka_node import KafkaNode
 from siltstone.server.settings.node import load_node_settings
 from support.broker.cluster_clients import Sending, until
 from support.console.of_store import ConsoleOfAStore
@@ -52,3 +56,35 @@ def test_a_partition_and_a_balance_are_moved_by_button_while_records_flow() -> N
         until(lambda: all(sending.acked_counts()[each] > before[each] for each in before), "answers of all")
         sending.stop()
         assert len(broker.records("t")) == sending.sent
+
+
+def get(address: str, path: str) -> str:
+    with urlopen(f"{address}{path}", timeout=60) as answer:
+        return str(answer.read().decode())
+
+
+@pytest.mark.clients
+@pytest.mark.xdist_group("cluster")
+def test_a_failover_is_a_silence_with_its_seconds(tmp_path: Path) -> None:
+    async def url(node: KafkaNode) -> str:
+        assert node.admin is not None
+        return node.admin.urls[0]
+
+    settings = {"admin.listeners": "127.0.0.1:0", "admin.console": "true"}
+    with Broker(tmp_path / "store", nodes=3, settings=settings) as broker:
+        address = broker._thread(0).ask(url)
+        assert "No node was silent" in get(address, "/cluster/failovers")
+        broker.create_topic("t", partitions=6)
+        sending = Sending(broker.bootstrap_servers, "t", 6)
+        until(lambda: sending.answered > 100, "answers")
+        broker.kill(2)
+        until(lambda: "replayed its log" in get(address, "/cluster/failovers"), "the failover")
+        text = get(address, "/cluster/failovers")
+        found = re.search(r"<title>node 2, ([\d.]+) s: node [01] replayed its log</title>", text)
+        assert found is not None, text
+        assert SESSION_MS / 1_000 <= float(found[1]) < 60, (
+            "from its last beat until the others had its partitions"
+        )
+        sending.stop()
+    text = ConsoleOfAStore(broker.folder).ask("/cluster/failovers").text
+    assert "replayed its log" in text and "about" in text, "a later console has it from the log"

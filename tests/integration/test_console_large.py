@@ -9,7 +9,9 @@ import pytest
 from siltstone.console.application import Console
 from siltstone.console.history import TrafficHistory
 from siltstone.console.pages import PAGES
+from siltstone.console.runs import ChangeRuns
 from siltstone.console.store import LIMITS, PRICES, PageCalls
+from siltstone.console.views.silences import SeenSilences
 from siltstone.console.visitors import Visitor
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata_tables.moment import GroupCommit, Moment
@@ -43,6 +45,8 @@ class LargeStore:
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
         self.history = TrafficHistory()
+        self.silences = SeenSilences(lambda _: None)
+        self.runs = ChangeRuns(self.now_ms)
         self.context: Any = self
         self.metadata: Any = type("Metadata", (), {"read_only_note": ""})
         self._calls = PageCalls()
@@ -82,8 +86,10 @@ def test_wc14_no_page_takes_a_second(record_tried) -> None:
                 "/sql/download",
                 "/maintenance/plan",
                 "/cost",
+                "/cluster/failovers",
+                "/cluster/balance",
             )
-            if page.is_change or reads_data or page.path in ("/objects/{object}", "/tables/{topic}"):
+            if page.is_change or reads_data or page.path.startswith(("/objects/{object}", "/tables/{topic}")):
                 continue
             path = page.path.replace(":path", "").format(
                 topic="topic-00007", partition=0, group="group-00007"

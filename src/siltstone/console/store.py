@@ -13,6 +13,7 @@ import msgspec
 
 from siltstone.console.history import TrafficHistory
 from siltstone.console.runs import ChangeRuns
+from siltstone.console.views.silences import SeenSilences
 from siltstone.console.visitors import Visitor
 from siltstone.costing.estimate import CostPrices
 from siltstone.kafka_client.cluster import Cluster
@@ -20,8 +21,10 @@ from siltstone.kafka_client.connection import parse_bootstrap, security_of_proce
 from siltstone.metadata.commands import MovePartitions
 from siltstone.metadata.history import entries_after, oldest_entry
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.leases.board import time_of
 from siltstone.metadata.log_entry import LogEntry
 from siltstone.metadata.node_address import node_address
+from siltstone.metadata.opening import newest_beats
 from siltstone.metadata_tables.commits import commits_of
 from siltstone.metadata_tables.moment import Commits, GroupCommit, Moment
 from siltstone.model.console_limits import (
@@ -81,6 +84,7 @@ class ConsoleStore(Protocol):
     tail: str
     runs_maintenance: bool
     history: TrafficHistory
+    silences: SeenSilences
 
     @property
     def settings(self) -> StoreSettings: ...
@@ -144,6 +148,16 @@ def moment_with_log(
     return Moment(image, store.now_ms(), commits=commits, entries=entries, ends=ends)
 
 
+def silent_since(url: str, clock: Clock, node_id: int) -> int | None:
+    """Returns the time of a node's last beat, by the lease board of the metadata at ``url``; None if it is not known.
+    Blocks."""
+    try:
+        beats = newest_beats(url, clock)
+    except SiltstoneError:
+        return None
+    return next((time_of(each) for each in beats if each.node_id == node_id), None)
+
+
 class PageCalls:
     """The threads in which pages read: CONSOLE_THREADS, and at most CONSOLE_WAITING_MAX calls wait for one."""
 
@@ -187,6 +201,7 @@ class OpenedStore:
         self.limits = limits
         self.place = place
         self.history = TrafficHistory()
+        self.silences = SeenSilences(lambda node_id: silent_since(self.settings.metadata, clock, node_id))
         self.trouble = ""
         self._store = store
         self._clock = clock
@@ -255,7 +270,7 @@ class OpenedStore:
         last, and say so."""
         while True:
             try:
-                image = await self._following.run(self._store.metadata.refresh)
+                image = await self._following.run(self._look)
                 self.trouble = ""
                 self.history.add(image, self.now_ms())
             except SiltstoneError as trouble:
@@ -264,6 +279,12 @@ class OpenedStore:
                 log.exception("the metadata cannot be followed")
                 self.trouble = f"the metadata cannot be read: {failure}"
             await self._clock.sleep_ms(CONSOLE_REFRESH_MS)
+
+    def _look(self) -> MetadataImage:
+        """Reads the metadata, and the beat of a node that has become silent. In a thread."""
+        image = self._store.metadata.refresh()
+        self.silences.add(image, self.now_ms())
+        return image
 
     async def close(self) -> None:
         """Waits until the calls under way have returned."""

@@ -49,6 +49,7 @@ PAGES = (
     PageRoute("/cost", cost.cost, of_cluster=True),
     PageRoute("/cluster", cluster.cluster, of_cluster=True),
     PageRoute("/cluster/moves", cluster.moves, of_cluster=True),
+    PageRoute("/cluster/failovers", cluster.failovers, of_cluster=True),
     PageRoute("/cluster/balance", cluster.balance, of_cluster=True),
     PageRoute("/cluster/balance/run", cluster.balance_now, ChangeRight.CLUSTER, of_cluster=True),
     PageRoute("/cluster/move", cluster.move, ChangeRight.CLUSTER, of_cluster=True),

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
+from markupsafe import Markup
 from starlette.responses import RedirectResponse, Response
 
 from siltstone.cluster.balancing.balancer import is_switched_on
@@ -15,19 +16,21 @@ from siltstone.cluster.balancing.carrying_out import carry_out, refuse_outdated
 from siltstone.cluster.balancing.goals import Load
 from siltstone.cluster.balancing.loads import plan_of
 from siltstone.cluster.balancing.planning import BalancePlan, PlannedMove
+from siltstone.console import charts
 from siltstone.console.application import Asked, PageRefused, number_of
 from siltstone.console.pages.topics import topic_named
 from siltstone.console.runs import RunOutcome, Says
-from siltstone.console.store import ConsoleStore
+from siltstone.console.store import ConsoleStore, moment_with_log
 from siltstone.console.views.cluster import load_views, node_views
 from siltstone.console.views.objects import objects_summary
+from siltstone.console.views.silences import Silence, all_silences, logged_silences
 from siltstone.console.visitors import Visitor
-from siltstone.foundation.quantity_words import counted
+from siltstone.foundation.quantity_words import counted, seconds_words
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.entities import NO_NODE
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.opening import newest_loads
-from siltstone.model.console_limits import CONSOLE_ROWS_MAX
+from siltstone.model.console_limits import CONSOLE_PLAN_SECONDS_MAX, CONSOLE_ROWS_MAX
 
 MORE_COUNTED_MAX = 100
 """People want to know whether it is few or many; counting further moves of thousands of partitions takes seconds."""
@@ -58,6 +61,24 @@ def _moves(asked: Asked) -> dict[str, Any]:
         if partition.target != NO_NODE
     ]
     return {"moving": sorted(moving)[:CONSOLE_ROWS_MAX], "newest_run": asked.store.runs.newest}
+
+
+async def failovers(asked: Asked) -> Response:
+    """The silences of nodes as a timeline: a part of the page, which reads the log of the metadata."""
+    store, now_ms = asked.store, asked.store.now_ms()
+    logged = await asked.run(partial(_logged, store), CONSOLE_PLAN_SECONDS_MAX)
+    found = all_silences(logged, store.silences)
+
+    def words(each: Silence) -> str:
+        length = seconds_words(each.seconds(now_ms))
+        return f"node {each.node_id}, {'about ' * each.is_rough}{length}: {each.ended or 'still silent'}"
+
+    drawing = Markup(charts.silence_timeline(found, now_ms, words))  # noqa: S704  the chart escapes its texts
+    return asked.page("cluster_failovers.html", silences=found, drawing=drawing)
+
+
+def _logged(store: ConsoleStore) -> list[Silence]:
+    return logged_silences(moment_with_log(store, store.image, commits=tuple).entries())
 
 
 async def balance(asked: Asked) -> Response:

@@ -24,7 +24,8 @@ from siltstone.console.application import Console
 from siltstone.console.history import SAMPLE_MS, TrafficHistory
 from siltstone.console.pages import PAGES
 from siltstone.console.runs import ChangeRuns
-from siltstone.console.store import ConsoleLimits, PageCalls, Targets, moment_with_log
+from siltstone.console.store import ConsoleLimits, PageCalls, Targets, moment_with_log, silent_since
+from siltstone.console.views.silences import SeenSilences
 from siltstone.console.visitors import UnknownVisitor, Visitor
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.reassignments import move_partitions
@@ -38,6 +39,7 @@ from siltstone.object_store.buckets import Buckets
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.opening.store import kind_settings_of
 from siltstone.offline.settings import KindSettings
+from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
 from siltstone.runtime.tasks import TaskGroup
@@ -76,6 +78,9 @@ class NodeConsoleStore:
         self.place = f"--store {shlex.quote(str(settings.folder))}"
         self.tail = tail
         self.history = TrafficHistory()
+        self.silences = SeenSilences(partial(silent_since, settings.metadata, clock))
+        self._seen = MetadataImage()
+        self._looks = ThreadedCalls("console-silences", 1)
         self.settings = settings
         self.prices = settings.admin.prices.of_costs
         self._metadata = metadata
@@ -156,11 +161,21 @@ class NodeConsoleStore:
             self.history.add(self.image, self.now_ms())
             await self._clock.sleep_ms(SAMPLE_MS)
 
+    async def watch_nodes(self) -> None:
+        """Notes which nodes are silent until it is cancelled. The lease board is read in a thread."""
+        while True:
+            image = self.image
+            if not image.nodes.is_unchanged_from(self._seen.nodes):
+                self._seen = image
+                await self._looks.run(self.silences.add, image, self.now_ms())
+            await self._metadata.newer_than(image.version, SAMPLE_MS)
+
     async def close(self) -> None:
         """Requests of visitors end first: a thread that waits for one would wait for the event loop, which is here."""
         self._broker.close()
         await self.runs.close()
         self._calls.close()
+        self._looks.close()
 
 
 class UsersAccess:
@@ -224,6 +239,7 @@ async def console_of(
     console = Console(store, visitors, PAGES, is_host)
     tasks = TaskGroup("console", lambda _: None)
     tasks.start("traffic", store.sample())
+    tasks.start("silences", store.watch_nodes())
     try:
         yield console.application
     finally:
