@@ -32,6 +32,9 @@ from siltstone.offline.context import MaintenanceContext
 from siltstone.scanning.arguments import scan_request
 from siltstone.scanning.scan import plan_scan
 
+READER_CHARACTERS_MAX = 80
+"""What is shown of the text that a client has committed with its offsets."""
+
 TARGETS = ("earliest", "latest", "offset", "time")
 
 
@@ -62,7 +65,14 @@ def _summed(name: str, lags: list[dict[str, Any]]) -> dict[str, Any]:
         "topics": len({each["topic"] for each in lags}),
         "partitions": len(lags),
         "committed_at": max(times, default=None),
+        "reader": _reader(lags),
     }
+
+
+def _reader(lags: Sequence[Mapping[str, Any]]) -> str:
+    """Returns what the group is, as its commits tell: a streaming query and its machine, or the text of another
+    client."""
+    return next((text[:READER_CHARACTERS_MAX] for each in lags if (text := each["metadata"] or "")), "")
 
 
 async def groups_of_topic(asked: Asked) -> Response:
@@ -98,7 +108,8 @@ async def _shown_group(asked: Asked, name: str) -> Response:
         "group.html", name=name, rows=rows[:CONSOLE_ROWS_MAX], more=max(0, len(rows) - CONSOLE_ROWS_MAX),
         records=sum(each["lag_records"] or 0 for each in rows), topics=topics, targets=TARGETS, reset=reset,
         seconds=max((each["lag_seconds"] for each in rows if each["lag_seconds"] is not None), default=None),
-        form={each: asked.query(each) for each in ("topic", "to", "at")}, changed=asked.query("changed") == "1",
+        reader=_reader(rows), form={each: asked.query(each) for each in ("topic", "to", "at")},
+        changed=asked.query("changed") == "1",
     )  # fmt: skip
 
 

@@ -126,7 +126,9 @@ class NodeConsoleStore:
         for known in parts.groups.known():
             for (topic, index), each in known.offsets.items():
                 commits.append(
-                    GroupCommit(known.group.group_id, topic, index, each.offset, each.committed_ms)
+                    GroupCommit(
+                        known.group.group_id, topic, index, each.offset, each.committed_ms, each.metadata
+                    )
                 )
                 found = parts.topics.by_name(topic)
                 opened = None if found is None else parts.partitions.opened(found.id, index)
