@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from siltstone.console.application import Console
+from siltstone.console.facts import KeptFacts
 from siltstone.console.history import TrafficHistory
 from siltstone.console.pages import PAGES
 from siltstone.console.runs import ChangeRuns
@@ -18,6 +19,7 @@ from siltstone.metadata_tables.moment import GroupCommit, Moment
 from siltstone.offline.opening.settings import StoreSettings
 from siltstone.offline.pressure import Measured
 from siltstone.offline.settings import KindSettings
+from siltstone.runtime.clock import SystemClock
 from support.console.asking import ask
 from support.console.images import ImageBuilder
 
@@ -47,6 +49,7 @@ class LargeStore:
         self.history = TrafficHistory()
         self.silences = SeenSilences(lambda _: None)
         self.runs = ChangeRuns(self.now_ms)
+        self.facts = KeptFacts(SystemClock())
         self.context: Any = self
         self.metadata: Any = type("Metadata", (), {"read_only_note": ""})
         self._calls = PageCalls()

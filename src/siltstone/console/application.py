@@ -20,8 +20,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from siltstone.console.facts import StoreFacts
 from siltstone.console.rendering import rendered
 from siltstone.console.store import ConsoleStore
+from siltstone.console.views.topics import TopicCounts
 from siltstone.console.visitors import ConsoleAccess, UnknownVisitor, Visitor, VisitorSession
 from siltstone.model.console_limits import (
     CONSOLE_ANSWER_SECONDS_MAX,
@@ -29,6 +31,7 @@ from siltstone.model.console_limits import (
     CONSOLE_FORM_FIELDS_MAX,
 )
 from siltstone.model.errors import InvalidRequest, SiltstoneError
+from siltstone.runtime.turns import in_turns
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -80,6 +83,18 @@ class Asked(msgspec.Struct, frozen=True):
         wait already. A call whose time is over ends by itself."""
         async with asyncio.timeout(seconds_max):
             return await self.store.run(call)
+
+    async def facts(self) -> StoreFacts:
+        """Returns what was counted of the whole store, lately."""
+        return await self.store.facts.of(self.store.image, self.store.now_ms())
+
+    async def seen_topics(self) -> list[TopicCounts]:
+        """Returns the topics that the visitor may see, by name. The rights of thousands are asked in turns."""
+        topics = (await self.facts()).topics
+        if self.visitor.sees_all:
+            return list(topics)
+        seen = await in_turns(lambda each: self.visitor.sees(each.name), topics)
+        return [each for each, is_seen in zip(topics, seen, strict=True) if is_seen]
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
         """Draws a page, or a part of one, with what all templates use."""

@@ -11,6 +11,7 @@ from typing import ParamSpec, Protocol, TypeVar
 
 import msgspec
 
+from siltstone.console.facts import KeptFacts
 from siltstone.console.history import TrafficHistory
 from siltstone.console.runs import ChangeRuns
 from siltstone.console.views.silences import SeenSilences
@@ -85,6 +86,7 @@ class ConsoleStore(Protocol):
     runs_maintenance: bool
     history: TrafficHistory
     silences: SeenSilences
+    facts: KeptFacts
 
     @property
     def settings(self) -> StoreSettings: ...
@@ -202,6 +204,7 @@ class OpenedStore:
         self.place = place
         self.history = TrafficHistory()
         self.silences = SeenSilences(lambda node_id: silent_since(self.settings.metadata, clock, node_id))
+        self.facts = KeptFacts(clock)
         self.trouble = ""
         self._store = store
         self._clock = clock
@@ -263,6 +266,7 @@ class OpenedStore:
 
     async def refresh(self) -> None:
         await self._following.run(self._store.metadata.refresh)
+        self.facts.forget()
         self._commits = None
 
     async def follow(self) -> None:
@@ -272,7 +276,7 @@ class OpenedStore:
             try:
                 image = await self._following.run(self._look)
                 self.trouble = ""
-                self.history.add(image, self.now_ms())
+                await self.history.add(image, self.now_ms())
             except SiltstoneError as trouble:
                 self.trouble = str(trouble)
             except Exception as failure:

@@ -21,8 +21,7 @@ from siltstone.console.application import Asked, PageRefused, number_of
 from siltstone.console.pages.topics import topic_named
 from siltstone.console.runs import RunOutcome, Says
 from siltstone.console.store import ConsoleStore, moment_with_log
-from siltstone.console.views.cluster import load_views, node_views
-from siltstone.console.views.objects import objects_summary
+from siltstone.console.views.cluster import load_views, moves_of, node_views
 from siltstone.console.views.silences import Silence, all_silences, logged_silences
 from siltstone.console.visitors import Visitor
 from siltstone.foundation.quantity_words import counted, seconds_words
@@ -40,11 +39,12 @@ NO_LOAD = Load()
 
 async def cluster(asked: Asked) -> Response:
     """Nodes, buckets, and the partitions that move; the balance is loaded afterwards."""
-    image = asked.store.image
+    facts = await asked.facts()
+    image = facts.image
     listed = bucket_list_of(image)
     return asked.page(
-        "cluster.html", nodes=node_views(image), buckets=listed.buckets, strategy=listed.strategy,
-        objects=objects_summary(image), balances=is_switched_on(image), **_moves(asked),
+        "cluster.html", nodes=node_views(image, facts.moves), buckets=listed.buckets, strategy=listed.strategy,
+        objects=facts.objects, balances=is_switched_on(image), **_moves(asked),
     )  # fmt: skip
 
 
@@ -54,12 +54,7 @@ async def moves(asked: Asked) -> Response:
 
 
 def _moves(asked: Asked) -> dict[str, Any]:
-    moving = [
-        (topic.name, number, partition.leader, partition.target)
-        for topic in asked.store.image.topics.values()
-        for number, partition in enumerate(topic.partitions)
-        if partition.target != NO_NODE
-    ]
+    moving = moves_of(asked.store.image.topics.values())
     return {"moving": sorted(moving)[:CONSOLE_ROWS_MAX], "newest_run": asked.store.runs.newest}
 
 

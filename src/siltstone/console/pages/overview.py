@@ -1,5 +1,6 @@
 """The overview, what the store holds, how it grows, and what is wrong."""
 
+from heapq import nlargest
 from typing import Any
 
 from markupsafe import Markup
@@ -8,9 +9,7 @@ from starlette.responses import Response
 from siltstone.console import charts
 from siltstone.console.application import Asked
 from siltstone.console.views.cluster import node_views
-from siltstone.console.views.objects import objects_summary
 from siltstone.console.views.problems import problems
-from siltstone.console.views.topics import topic_counts
 from siltstone.foundation.quantity_words import size_words
 
 FASTEST = 6
@@ -27,21 +26,28 @@ async def overview_live(asked: Asked) -> Response:
 
 
 async def _values(asked: Asked) -> dict[str, Any]:
-    store, image, now_ms = asked.store, asked.store.image, asked.store.now_ms()
-    topics = topic_counts(image, asked.visitor.sees, now_ms)
-    shown = [each for each in topics if not each.is_internal]
+    store, now_ms = asked.store, asked.store.now_ms()
+    facts = await asked.facts()
+    image = facts.image
+    shown = [each for each in await asked.seen_topics() if not each.is_internal]
     space = await store.run(store.context.space)
     rates = store.history.rates()
-    fastest = sorted(shown, key=lambda each: -each.grown_bytes)[:FASTEST]
+    fastest = nlargest(FASTEST, shown, key=lambda each: each.grown_bytes)
     return {
         "topics": shown,
         "partitions": sum(each.partitions for each in shown),
         "records": sum(each.records for each in shown),
-        "objects": objects_summary(image),
-        "nodes": node_views(image),
+        "objects": facts.objects,
+        "nodes": node_views(image, facts.moves),
         "spaces": space.spaces,
         "problems": problems(
-            image, now_ms, asked.visitor.sees, space.spaces, store.context.metadata.read_only_note
+            image,
+            now_ms,
+            asked.visitor.sees,
+            space.spaces,
+            store.context.metadata.read_only_note,
+            facts.tables,
+            facts.oldest,
         ),
         "fastest": [(each, store.history.records_per_second(each.topic_id)) for each in fastest],
         "traffic": Markup(  # noqa: S704  the chart escapes its texts

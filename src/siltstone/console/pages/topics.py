@@ -7,7 +7,7 @@ from siltstone.console import charts
 from siltstone.console.application import Asked, PageRefused, number_of
 from siltstone.console.views.cluster import move_command, nodes_to_lead
 from siltstone.console.views.stream_map import piece_at, stream_map
-from siltstone.console.views.topics import configs_shown, counts_of, partition_counts, topic_counts
+from siltstone.console.views.topics import configs_shown, counts_of, partition_counts
 from siltstone.metadata.entities import NO_NODE, StreamMetadata, TopicMetadata
 from siltstone.model.console_limits import CONSOLE_ROWS_MAX
 from siltstone.tables.inspecting import table_rows
@@ -26,7 +26,7 @@ async def topics(asked: Asked) -> Response:
     wanted, order = asked.query("q").strip().lower(), asked.query("order", "name")
     rows = [
         each
-        for each in topic_counts(asked.store.image, asked.visitor.sees, asked.store.now_ms())
+        for each in await asked.seen_topics()
         if wanted in each.name.lower() and (asked.query("internal") or not each.is_internal)
     ]
     rows.sort(key=ORDERS.get(order, ORDERS["name"]))

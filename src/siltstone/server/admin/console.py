@@ -21,6 +21,7 @@ from starlette.requests import Request
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Question
 from siltstone.console.application import Console
+from siltstone.console.facts import KeptFacts
 from siltstone.console.history import SAMPLE_MS, TrafficHistory
 from siltstone.console.pages import PAGES
 from siltstone.console.runs import ChangeRuns
@@ -79,6 +80,7 @@ class NodeConsoleStore:
         self.tail = tail
         self.history = TrafficHistory()
         self.silences = SeenSilences(partial(silent_since, settings.metadata, clock))
+        self.facts = KeptFacts(clock)
         self._seen = MetadataImage()
         self._looks = ThreadedCalls("console-silences", 1)
         self.settings = settings
@@ -156,11 +158,12 @@ class NodeConsoleStore:
 
     async def refresh(self) -> None:
         """The image has it already: the broker has changed it."""
+        self.facts.forget()
 
     async def sample(self) -> None:
         """Takes samples of the traffic until it is cancelled."""
         while True:
-            self.history.add(self.image, self.now_ms())
+            await self.history.add(self.image, self.now_ms())
             await self._clock.sleep_ms(SAMPLE_MS)
 
     async def watch_nodes(self) -> None:
@@ -212,6 +215,7 @@ class UsersAccess:
             alters_cluster=asks(AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME),
             alters_configs=partial(asks, AclOperation.ALTER_CONFIGS, AclResourceType.TOPIC),
             commits=partial(asks, AclOperation.READ, AclResourceType.GROUP),
+            sees_all=self._access.users is not None and self._access.users.may_see_all,
             principal=principal or ANONYMOUS,
             host=caller.host,
             sees=partial(asks, AclOperation.DESCRIBE, AclResourceType.TOPIC),
