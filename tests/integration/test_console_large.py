@@ -21,20 +21,9 @@ from siltstone.offline.pressure import Measured
 from siltstone.offline.settings import KindSettings
 from siltstone.runtime.clock import SystemClock
 from support.console.asking import ask
-from support.console.images import ImageBuilder
+from support.console.large_store import OBJECTS, PARTITIONS, large_store
 
-PARTITIONS, OBJECTS = 10_000, 100_000
 PAGE_SECONDS_MAX = 1.0
-
-
-def large_store() -> MetadataImage:
-    """Returns 10,000 topics of one partition with ten objects each, a thousand of them shared by ten streams."""
-    built = ImageBuilder()
-    for number in range(PARTITIONS):
-        first = number * 10
-        ranges = [(first + each, each * 100, each * 100 + 100, 1_000) for each in range(10)]
-        built.topic(f"topic-{number:05d}", *ranges)
-    return built.image(version=7)
 
 
 class LargeStore:

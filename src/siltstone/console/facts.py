@@ -110,7 +110,7 @@ class KeptFacts:
         )
 
     def _changed_topics(self, before: MetadataImage, image: MetadataImage, now_ms: int) -> list[str]:
-        """Returns the ids of topics to count, and forgets those that are gone."""
+        """Returns the ids of topics to count, and forgets the deleted topics."""
         defaults = dict(topic_defaults(image))
         if not image.topics.is_unchanged_from(before.topics):
             for topic_id, topic in image.topics.changed_from(before.topics):

@@ -3,7 +3,7 @@ are replayed after a dry run has shown what would fit."""
 
 import shlex
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
@@ -17,18 +17,19 @@ from siltstone.console.shown import ShownBytes, shown_bytes
 from siltstone.console.store import ConsoleStore
 from siltstone.model.console_limits import CONSOLE_DEAD_LETTERS_MAX, CONSOLE_ROWS_MAX
 from siltstone.offline.tasks.runner import InProcessRunner
-from siltstone.tables.dead_letters import DeadLettersShown, shown_dead_letters
 from siltstone.tables.failures import TableNotThere
 from siltstone.tables.fitting import plain_type
 from siltstone.tables.inspecting import TableRow, file_urls, opened_table, table_rows
-from siltstone.tables.replay_kind import TableReplay
-from siltstone.tables.replaying import DeadLetter
+
+if TYPE_CHECKING:
+    from siltstone.tables.dead_letters import DeadLettersShown
+    from siltstone.tables.replaying import DeadLetter
 
 
 class LetterView(msgspec.Struct, frozen=True):
     """A dead letter as a page shows it; ``key`` is None for a record without one, ``value`` for a tombstone."""
 
-    letter: DeadLetter
+    letter: "DeadLetter"
     key: ShownBytes | None
     value: ShownBytes | None
 
@@ -126,6 +127,8 @@ def _title(topic: str, *, is_dry: bool) -> str:
 
 def _replayed(store: ConsoleStore, topic: str, says: Says, *, is_dry: bool) -> RunOutcome:
     """As ``siltstone tables replay`` does it, in a thread."""
+    from siltstone.tables.replay_kind import TableReplay  # noqa: PLC0415  loads pyarrow, 20 MiB
+
     driver = Driver(
         store.context, InProcessRunner, Scope(topics=frozenset([topic]), is_forced=True), Budget(),
         on_step_progress=lambda progress: says(step_words(progress)),
@@ -133,8 +136,10 @@ def _replayed(store: ConsoleStore, topic: str, says: Says, *, is_dry: bool) -> R
     return outcome_of(list(driver.run([TableReplay(store.kind_settings.tables, topic, is_dry=is_dry)])))
 
 
-def _dead_letters(store: ConsoleStore, topic: str, reason: str) -> DeadLettersShown | None:
+def _dead_letters(store: ConsoleStore, topic: str, reason: str) -> "DeadLettersShown | None":
     """Reads the table of dead letters, in a thread. None when no record was bad."""
+    from siltstone.tables.dead_letters import shown_dead_letters  # noqa: PLC0415  loads pyarrow, 20 MiB
+
     settings = store.kind_settings.tables
     try:
         with opened_table(store.context, settings, topic, dead_letters=True) as table:

@@ -1,7 +1,7 @@
 """When nodes were silent, and how each silence ended: by the node's return, its next start, or a failover. Pure.
 
-A silence begins with the last beat of the node, where the lease board still has it, and otherwise when the metadata say
-that it was fenced. It ends when the node, or another in its place, serves its partitions again. What a console sees
+A silence begins with the last beat of the node, where the lease board still has it, and otherwise with its fence in the
+metadata. It ends when the node, or another in its place, serves its partitions again. What a console sees
 itself is known to a second. The log of the metadata has earlier silences, and times of its own only where an object was
 committed or a job ran: a silence from there is *rough*.
 """
