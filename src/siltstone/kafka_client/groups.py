@@ -149,6 +149,15 @@ def find_group(cluster: Cluster, group_id: str) -> GroupSummary:
     return find_groups(cluster, [group_id])[0]
 
 
+def describe_group(cluster: Cluster, group_id: str) -> GroupSummary:
+    """Returns the group, as its coordinator knows it. Other brokers are not asked. Raises GroupUnknown, KafkaRefusal,
+    KafkaNotReady."""
+    found = _described(cluster, [group_id]).get(group_id)
+    if found is None:
+        raise GroupUnknown(f"there is no consumer group {group_id}: siltstone groups lists them")
+    return found
+
+
 def find_groups(cluster: Cluster, group_ids: Sequence[str]) -> list[GroupSummary]:
     """Returns the groups in the order of ``group_ids``. Raises GroupUnknown for the first one that does not exist."""
     listed = cluster.patiently(lambda: _listed(cluster))
@@ -324,19 +333,25 @@ def _offsets(group: OffsetFetchResponseGroup) -> dict[TopicPartition, int]:
     return found
 
 
-def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commits offsets for a group without members. Raises KafkaRefusal, for example if the group has members, and
-    KafkaNotReady."""
-    cluster.patiently(lambda: _commit_offsets(cluster, group_id, offsets))
+def commit_offsets(
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int], metadata: str = ""
+) -> None:
+    """Commits offsets for a group without members, each with the text ``metadata``. Raises KafkaRefusal, for example
+    if the group has members, and KafkaNotReady."""
+    cluster.patiently(lambda: _commit_offsets(cluster, group_id, offsets, metadata))
 
 
-def offset_commit_topics(offsets: Mapping[TopicPartition, int]) -> list[OffsetCommitRequestTopic]:
+def offset_commit_topics(
+    offsets: Mapping[TopicPartition, int], metadata: str = ""
+) -> list[OffsetCommitRequestTopic]:
     return [
         OffsetCommitRequestTopic(
             name=topic,
             partitions=[
                 OffsetCommitRequestPartition(
-                    partition_index=number, committed_offset=offsets[TopicPartition(topic, number)]
+                    partition_index=number,
+                    committed_offset=offsets[TopicPartition(topic, number)],
+                    committed_metadata=metadata,
                 )
                 for number in numbers
             ],
@@ -345,9 +360,11 @@ def offset_commit_topics(offsets: Mapping[TopicPartition, int]) -> list[OffsetCo
     ]
 
 
-def _commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+def _commit_offsets(
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int], metadata: str
+) -> None:
     (node_id,) = cluster.coordinators_of([group_id])
-    request = OffsetCommitRequest(group_id=group_id, topics=offset_commit_topics(offsets))
+    request = OffsetCommitRequest(group_id=group_id, topics=offset_commit_topics(offsets, metadata))
     answer = cluster.broker(node_id).call(request, OffsetCommitResponse)
     for topic in answer.topics:
         for partition in topic.partitions:

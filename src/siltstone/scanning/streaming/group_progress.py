@@ -2,6 +2,7 @@
 waits for it [SS13]."""
 
 import logging
+import platform
 from collections.abc import Iterable
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
@@ -17,6 +18,9 @@ from siltstone.scanning.tail import NOT_THERE, OTHER_PROTOCOL, Stranger, refuse_
 
 log = logging.getLogger(__name__)
 
+STREAMING_QUERY = "streaming query"
+"""The beginning of the text that is committed with the offsets, so that tools tell a query from a consumer."""
+
 PAUSE_MS = 10 * SECOND_MS
 """After a commit that failed, the query reads on for this time before it tries again: a try may take as long."""
 
@@ -26,6 +30,7 @@ class StreamGroupProgress:
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
+        self._metadata = f"{STREAMING_QUERY} on {platform.node()}"
         self._committed: StreamPosition | None = None
         self._silent_until_ms = 0.0
 
@@ -64,7 +69,7 @@ class StreamGroupProgress:
                 bootstrap = parse_bootstrap(address, "node-address")
                 with Cluster(bootstrap, source.clock, source.rng, security) as cluster:
                     refuse_stranger(cluster, stored_cluster_id(image), position.names[topic_id], topic_id)
-                    commit_offsets(cluster, self._group_id, offsets)
+                    commit_offsets(cluster, self._group_id, offsets, self._metadata)
                     return
             except (*NOT_THERE, Stranger) as trouble:
                 failure = trouble
