@@ -65,7 +65,12 @@ def _fill(broker: BrokerProcess) -> None:
 
 
 def _row(command: tuple[str, ...], broker: BrokerProcess) -> Row:
-    line = [str(Path(sys.executable).with_name("siltstone")), *command, "--bootstrap", broker.bootstrap_servers]
+    line = [
+        str(Path(sys.executable).with_name("siltstone")),
+        *command,
+        "--bootstrap",
+        broker.bootstrap_servers,
+    ]
     seconds = [_cpu_of(line) for _ in range(ROUNDS)]
     name = f"siltstone {' '.join(command)}, CPU"
     return at_most(name, statistics.median(seconds), COMMAND_SECONDS_MAX, " s", f"least {min(seconds):.2f} s")
@@ -81,7 +86,9 @@ def _cpu_of(line: list[str]) -> float:
 
 def _first() -> Row:
     seconds = [
-        float(subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=True).stdout)
+        float(
+            subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=True).stdout
+        )
         for _ in range(ROUNDS)
     ]
     name = "first record that comes back from siltstone.Broker(), with the imports"
