@@ -1,5 +1,5 @@
-"""(st) What it costs to start: the CPU of each command that asks a broker, whole processes with the interpreter; and the time
- from ``siltstone.Broker()`` in a new process to the first record that comes back."""
+"""(st) What it costs to start: the CPU of each command that asks a broker, whole processes with the interpreter; and
+the time from ``siltstone.Broker()`` in a new process to the first record that comes back."""
 
 import os
 import statistics
