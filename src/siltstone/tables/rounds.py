@@ -39,7 +39,6 @@ from siltstone.tables.formats.port import (
     TableFormat,
     TableUse,
 )
-from siltstone.tables.found_columns import joined_fields
 from siltstone.tables.joining import joins, merges
 from siltstone.tables.ledger import Gap, Ledger
 from siltstone.tables.orphans import ORPHAN_AGE_MS, delete_orphans
@@ -71,6 +70,7 @@ from siltstone.tables.round_tasks import RoundTasks
 from siltstone.tables.task import run_export
 from siltstone.tables.task_input import ExportResult, Mending
 from siltstone.topic_configs.column_types import ColumnType
+from siltstone.value_formats.found_columns import joined_fields
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,10 @@ from urllib.parse import unquote, urlsplit
 
 from siltstone.model.limits import MIB
 from siltstone.tables.failures import RegistryNotNamed, TooManySchemas
-from siltstone.tables.fitting import columns_of_type, joined_columns, plain_type
+from siltstone.tables.fitting import columns_of_type, joined_columns
 from siltstone.tables.task_input import ValueSchemas
 from siltstone.topic_configs.table_export import FILE, KAFKA, TableConfig
+from siltstone.value_formats.column_arrays import plain_type
 from siltstone.value_formats.decoding import reason_of
 from siltstone.value_formats.failures import FormatRefused, SchemaMalformed, SchemaUnknown
 from siltstone.value_formats.schemas.folder import read_schema_file

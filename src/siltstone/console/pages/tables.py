@@ -9,8 +9,8 @@ from siltstone.console.application import Asked, PageRefused
 from siltstone.console.store import ConsoleStore
 from siltstone.model.console_limits import CONSOLE_ROWS_MAX
 from siltstone.tables.failures import TableNotThere
-from siltstone.tables.fitting import plain_type
 from siltstone.tables.inspecting import file_urls, opened_table, table_rows
+from siltstone.value_formats.column_arrays import plain_type
 
 
 async def tables(asked: Asked) -> Response:

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from siltstone.tables.decoding.port import REASON_CHARACTERS_MAX, DecodedColumns, bad_rows
-from siltstone.tables.fitting import column_arrays, fitted
 from siltstone.tables.task_input import ValueSchemas
 from siltstone.topic_configs.table_export import KAFKA, TableConfig
+from siltstone.value_formats.column_arrays import column_arrays, fitted
 from siltstone.value_formats.decoders.writers import NO_SCHEMA
 from siltstone.value_formats.decoding import ValueDecoder
 from siltstone.value_formats.opening import open_decoder
