@@ -61,7 +61,6 @@ def scan_request(
 
     ``partitions`` is one number or several. ``limit``: so many records are enough, the first ones in the order of
     partitions and offsets. Where the metadata says that every offset is a record, nothing behind them is planned.
-
     ``timestamp_from`` (inclusive) and ``timestamp_until`` (exclusive) choose records by their own times, wherever they
     lie. ``trust_batch_timestamps`` skips blocks whose headers say that they are older; use it only if the topic's
     producers set timestamps correctly.
@@ -89,14 +88,9 @@ def scan_request(
     named = (topics,) if isinstance(topics, str) else tuple(topics)
     chosen, found = wished_columns(columns, with_headers=headers)
     return ScanRequest(
-        topics=named,
-        partitions=_numbers(partitions),
-        start=_bounds(start, named, "start"),
-        end=_bounds(end, named, "end"),
-        columns=chosen,
-        tail=_tail(tail),
-        isolation=isolation_of(isolation),
-        fail_on_data_loss=fail_on_data_loss,
+        topics=named, partitions=_numbers(partitions),
+        start=_bounds(start, named, "start"), end=_bounds(end, named, "end"), columns=chosen,
+        tail=_tail(tail), isolation=isolation_of(isolation), fail_on_data_loss=fail_on_data_loss,
         lease_ms=lease_ms_of(lease),
         times=time_range(
             _time_ms(timestamp_from, "timestamp_from"), _time_ms(timestamp_until, "timestamp_until"),

@@ -1,6 +1,6 @@
 """Settles the columns of a scan whose columns are found from JSON values (``columns="infer"``).
 
-The columns that are listed come first, then those that the query has kept, then what a sample of the records has. What
+The listed columns come first, then the columns that the query has kept, then what a sample of the records has. What
 is new is said: ``new field page: string``. No column changes its type, as in a table.
 """
 
