@@ -3,9 +3,7 @@
 from siltstone.scanning.kept_columns import FOLDER, decode_columns, encode_columns
 from siltstone.topic_configs.table_export import TableColumn
 
-STORED = (
-    b'{"version":1,"columns":[["page","string"],["at","struct<lat:double,stops:array<string>>"],["ms","long"]]}'
-)
+STORED = b'{"version":1,"columns":[["page","string"],["at","struct<lat:double,stops:array<string>>"],["ms","long"]]}'
 COLUMNS = (
     TableColumn("page", "string"),
     TableColumn("at", "struct<lat:double,stops:array<string>>"),

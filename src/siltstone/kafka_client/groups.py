@@ -324,19 +324,43 @@ def _offsets(group: OffsetFetchResponseGroup) -> dict[TopicPartition, int]:
     return found
 
 
-def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commits offsets for a group without members. Raises KafkaRefusal, for example if the group has members, and
-    KafkaNotReady."""
-    cluster.patiently(lambda: _commit_offsets(cluster, group_id, offsets))
+def committed_texts(cluster: Cluster, group_id: str) -> dict[TopicPartition, str]:
+    """Returns the text that was committed with each offset of a group. Raises KafkaRefusal, KafkaNotReady."""
+    return cluster.patiently(lambda: _committed_texts(cluster, group_id))
 
 
-def offset_commit_topics(offsets: Mapping[TopicPartition, int]) -> list[OffsetCommitRequestTopic]:
+def _committed_texts(cluster: Cluster, group_id: str) -> dict[TopicPartition, str]:
+    (node_id,) = cluster.coordinators_of([group_id])
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)])
+    (group,) = cluster.broker(node_id).call(request, OffsetFetchResponse).groups
+    there = _offsets(group)
+    texts = {
+        TopicPartition(topic.name, each.partition_index): each.metadata or ""
+        for topic in group.topics
+        for each in topic.partitions
+    }
+    return {key: texts[key] for key in there}
+
+
+def commit_offsets(
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int], text: str = ""
+) -> None:
+    """Commits offsets for a group without members, each with the text. Raises KafkaRefusal, for example if the group
+    has members, and KafkaNotReady."""
+    cluster.patiently(lambda: _commit_offsets(cluster, group_id, offsets, text))
+
+
+def offset_commit_topics(
+    offsets: Mapping[TopicPartition, int], text: str = ""
+) -> list[OffsetCommitRequestTopic]:
     return [
         OffsetCommitRequestTopic(
             name=topic,
             partitions=[
                 OffsetCommitRequestPartition(
-                    partition_index=number, committed_offset=offsets[TopicPartition(topic, number)]
+                    partition_index=number,
+                    committed_offset=offsets[TopicPartition(topic, number)],
+                    committed_metadata=text,
                 )
                 for number in numbers
             ],
@@ -345,9 +369,11 @@ def offset_commit_topics(offsets: Mapping[TopicPartition, int]) -> list[OffsetCo
     ]
 
 
-def _commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+def _commit_offsets(
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int], text: str
+) -> None:
     (node_id,) = cluster.coordinators_of([group_id])
-    request = OffsetCommitRequest(group_id=group_id, topics=offset_commit_topics(offsets))
+    request = OffsetCommitRequest(group_id=group_id, topics=offset_commit_topics(offsets, text))
     answer = cluster.broker(node_id).call(request, OffsetCommitResponse)
     for topic in answer.topics:
         for partition in topic.partitions:
