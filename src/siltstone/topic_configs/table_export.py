@@ -240,8 +240,11 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
         name = f"siltstone.table.change={self.change}"
         if self.change and not self.is_upsert:
             return f"{name} applies changes to rows: it needs siltstone.table.mode=upsert"
-        if self.change and not (self.columns or self.infers):
-            return f"{name} reads JSON: it needs siltstone.table.value=json and siltstone.table.columns, such as infer"
+        if self.change and self.value != "avro" and not (self.columns or self.infers):
+            return (
+                f"{name} reads Avro, or JSON: it needs siltstone.table.value=avro, or siltstone.table.value=json and"
+                " siltstone.table.columns, such as infer"
+            )
         return ""
 
     @property

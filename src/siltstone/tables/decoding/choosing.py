@@ -56,4 +56,4 @@ def value_decoder(
     """Returns the decoder of values. It makes the columns of the table, whose pyarrow.Schema is ``table``, without
     those of the record itself (offset, time, …)."""
     decoder = _VALUES[config.value](config, schemas, table, found)
-    return ChangedRowsDecoder(decoder) if config.change else decoder
+    return ChangedRowsDecoder(decoder) if config.change and not config.has_schemas else decoder
