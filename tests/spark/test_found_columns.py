@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.errors import AnalysisException, StreamingQueryException
 
 import siltstone
+from siltstone.scanning.failures import ScanRefused
 from support.kafka.quiet_client import QUIET
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -115,3 +116,21 @@ def test_ci24_a_stream_without_a_place_for_its_columns_is_refused(
     with pytest.raises((AnalysisException, StreamingQueryException), match="needs the option schemaLocation"):
         writer = reader.load().writeStream.format("noop").option("checkpointLocation", str(tmp_path))
         writer.start().awaitTermination(60)
+
+
+def test_ci25_json_values_are_variants_on_spark(spark: Any, broker: siltstone.Broker) -> None:
+    topic = create(broker, "variants")
+    produce(broker, topic, {"x": [1, 2.5]}, b"no json", [1])
+    words: dict[str, Any] = {"store": broker.folder, "spark": spark, "columns": "variant"}
+    frame = siltstone.spark.read(topic, value="json", **words)
+    assert dict(frame.dtypes)["value"] == "variant"
+    found = frame.selectExpr("offset", "variant_get(value, '$.x[1]', 'double') AS x", "_rescued_data AS r")
+    assert [tuple(row) for row in found.orderBy("offset").collect()] == [
+        (0, 2.5, None), (1, None, bytearray(b"no json")), (2, None, None),
+    ]  # fmt: skip
+    for others in ({"value": "string"}, {"value": "json", "schema": "a long"}):
+        with pytest.raises(ScanRefused, match="give value='json', and no schema"):
+            siltstone.spark.read(topic, **words, **others)
+    reader = spark.read.format("siltstone").options(store=str(broker.folder), subscribe=topic)
+    with pytest.raises(AnalysisException, match="try_parse_json"):
+        reader.options(value="json", columns="variant").load()

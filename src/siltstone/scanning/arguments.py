@@ -23,7 +23,13 @@ from siltstone.scanning.request import (
     ValueWish,
     lease_ms_of,
 )
-from siltstone.topic_configs.table_export import TableColumn, columns_of, infers_columns, table_columns
+from siltstone.topic_configs.table_export import (
+    VARIANT,
+    TableColumn,
+    columns_of,
+    infers_columns,
+    table_columns,
+)
 from siltstone.topic_configs.values import InvalidTopicConfig, list_items
 from siltstone.value_formats.settling import given_schema
 from siltstone.value_formats.value_format import BadValues, FormatKind, encode_type
@@ -139,6 +145,11 @@ def wished_columns(
     """Returns the columns of records that are read, and the columns that are listed beside ``infer``; None if columns
     are not found. Raises ColumnUnknown, ScanRefused."""
     items = tuple(list_items(columns)) if isinstance(columns, str) else tuple(columns or ())
+    if items == (VARIANT,):
+        raise ScanRefused(
+            "columns='variant' is for siltstone.spark.read, where Spark parses the values: here, read value='string'"
+            " and use try_parse_json(value)"
+        )
     if not infers_columns(items):
         return chosen_columns(columns, with_headers=with_headers), None
     try:
