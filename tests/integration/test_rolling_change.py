@@ -19,6 +19,7 @@ from support.broker.rolling_cluster import (
     PLAIN,
     RollingCluster,
     SteadyProducer,
+    begin_secured,
     change_all,
     change_back,
     key_of,
@@ -38,6 +39,16 @@ def cluster(tmp_path: Path) -> Iterator[RollingCluster]:
         rolling.close()
 
 
+@pytest.fixture
+def secured_cluster(tmp_path: Path) -> Iterator[RollingCluster]:
+    rolling = RollingCluster(tmp_path)
+    try:
+        begin_secured(rolling)
+        yield rolling
+    finally:
+        rolling.close()
+
+
 @pytest.mark.clients
 @pytest.mark.nightly(tried="rolling changes")
 @pytest.mark.xdist_group("cluster")
@@ -50,21 +61,17 @@ def test_ro01_plaintext_to_tls_to_a_login_with_rights_without_a_record_lost_or_d
 @pytest.mark.clients
 @pytest.mark.nightly(tried="rolling changes back")
 @pytest.mark.xdist_group("cluster")
-def test_ro01_and_back_without_a_record_lost_or_doubled(tmp_path: Path) -> None:
-    rolling = RollingCluster(tmp_path)
-    try:
-        change_back(rolling)
-    finally:
-        rolling.close()
+def test_ro01_and_back_without_a_record_lost_or_doubled(secured_cluster: RollingCluster) -> None:
+    change_back(secured_cluster, SteadyProducer(secured_cluster.config(LOGIN)))
 
 
 class RollingView:
     """A KeyedView that lives through the steps, and is opened again, as a program does that is restarted, with the
     settings of another listener."""
 
-    def __init__(self, cluster: RollingCluster) -> None:
+    def __init__(self, cluster: RollingCluster, listener: str) -> None:
         self._cluster = cluster
-        self._view = self._opened(PLAIN)
+        self._view = self._opened(listener)
 
     def _opened(self, listener: str) -> siltstone.KeyedView:
         settings = {
@@ -94,9 +101,23 @@ class RollingView:
 def test_ro01_a_view_by_key_goes_along_and_misses_nothing(cluster: RollingCluster) -> None:
     producer = SteadyProducer(cluster.config(PLAIN))
     producer.has_produced(100)
-    view = RollingView(cluster)
+    view = RollingView(cluster, PLAIN)
     try:
         change_all(cluster, producer, cluster.config, view.moved)
+        view.is_exact(producer.next_number)
+    finally:
+        view.close()
+
+
+@pytest.mark.clients
+@pytest.mark.nightly(tried="rolling changes back under a view")
+@pytest.mark.xdist_group("cluster")
+def test_ro01_a_view_by_key_goes_back_and_misses_nothing(secured_cluster: RollingCluster) -> None:
+    producer = SteadyProducer(secured_cluster.config(LOGIN))
+    producer.has_produced(100)
+    view = RollingView(secured_cluster, LOGIN)
+    try:
+        change_back(secured_cluster, producer, view.moved)
         view.is_exact(producer.next_number)
     finally:
         view.close()

@@ -12,6 +12,7 @@ import pytest
 import siltstone
 from siltstone.metadata.sinks import sinks_of
 from siltstone.scanning.source import open_source
+from support.processes.cli import run
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -33,11 +34,16 @@ def client_file(broker: siltstone.Broker, tmp_path: Path) -> Path:
     return file
 
 
-def produce(broker: siltstone.Broker, topic: str, first: int, count: int) -> None:
-    producer = confluent_kafka.Producer(broker.client_config())
+def produce(broker: siltstone.Broker, topic: str, first: int, count: int, *, password: str = PLANTED) -> None:
+    producer = confluent_kafka.Producer(broker.client_config() | {"sasl.password": password})
     for number in range(first, first + count):
         producer.produce(topic, b"%d" % number, partition=0)
     assert producer.flush(60) == 0
+
+
+def change_password(broker: siltstone.Broker, password: bytes) -> None:
+    done = run("users", "password", "ada", "--password-file", "-", "--store", broker.folder, stdin=password)
+    assert done.status == 0, done.err
 
 
 def literals(broker: siltstone.Broker) -> dict[str, str]:
@@ -126,6 +132,43 @@ def test_sp02_a_stream_and_a_sink(
         assert sinks_of(source.metadata.image)["copies"].mode == "transaction"
     for folder in (tmp_path / "checkpoint", broker.folder):
         assert files_with(folder, PLANTED) == []
+
+
+@pytest.mark.nightly(tried="streams whose literals have become old")
+def test_sp02_literals_last_as_long_as_their_query_and_another_goes_on_from_its_checkpoint(
+    spark: Any, broker: siltstone.Broker, tmp_path: Path
+) -> None:
+    """A file is read again for each connection; a literal cannot be, so the query ends and says what to do."""
+    topic, out = broker.create_topic("literal"), tmp_path / "out"
+    produce(broker, topic, 0, 40)
+    options = literals(broker)
+
+    def started() -> Any:
+        return (
+            spark.readStream.format("siltstone")
+            .options(store=str(broker.folder), subscribe=topic, startingOffsets="earliest", **options).load()
+            .select("value").writeStream.format("parquet").option("path", str(out))
+            .option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        )  # fmt: skip
+
+    query = started()
+    query.processAllAvailable()
+    change_password(broker, b"an0ther-word")
+    try:
+        produce(broker, topic, 40, 1, password="an0ther-word")
+        with pytest.raises(Exception, match=r"refuses the login of ada .*kafka\.client\.config"):
+            query.awaitTermination(240)
+            pytest.fail("the query goes on with the password of before")
+        produce(broker, topic, 41, 39, password="an0ther-word")
+        options["kafka.sasl.password"] = "an0ther-word"
+        query = started()
+        query.processAllAvailable()
+        found = sorted(int(row.value) for row in spark.read.parquet(str(out)).collect())
+        assert found == [*range(80)], "each once"
+    finally:
+        query.stop()
+        change_password(broker, PLANTED.encode())
+    assert files_with(tmp_path / "checkpoint", PLANTED) == []
 
 
 @pytest.mark.nightly(tried="batches")

@@ -39,6 +39,12 @@ def node_address(image: ImageView, node_id: int, listener: str = "") -> str | No
     return None if stored is None else stored.decode()
 
 
+def listener_addresses(image: ImageView, node_id: int) -> dict[str, str]:
+    """Returns the address of each listener of a node, by name."""
+    node = image.nodes.get(node_id)
+    return {} if node is None else {each.name: address_text(each) for each in node.listeners}
+
+
 def _address_of_listener(image: ImageView, node_id: int, name: str) -> str | None:
     having = {
         node.node_id: listener

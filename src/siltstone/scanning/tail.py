@@ -21,8 +21,10 @@ from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.connection import Connection, Security, parse_bootstrap, security_of_process
 from siltstone.kafka_client.consuming import refuse_wrong_checksum, whole_batches
 from siltstone.kafka_client.failures import (
+    BrokerWithoutTls,
     KafkaNotReady,
     KafkaRefusal,
+    MechanismNotOffered,
     NotKafka,
     RequestNotSpoken,
     refuse_error,
@@ -49,7 +51,7 @@ from siltstone.kafka_protocol.messages.fetch import (
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from siltstone.metadata.entities import NO_NODE, SINK_NODE, StreamState
 from siltstone.metadata.image import ImageView
-from siltstone.metadata.node_address import node_address, stored_cluster_id
+from siltstone.metadata.node_address import listener_addresses, node_address, stored_cluster_id
 from siltstone.model.errors import CorruptData, Unavailable
 from siltstone.model.limits import MIB
 from siltstone.object_formats.batch_frame import FRAME_HEADER, FRAME_MAGIC
@@ -78,14 +80,19 @@ NO_MARKER = 2**63 - 1
 """The marker of a transaction lies behind the batches of the answer."""
 
 NOT_THERE = (Unavailable, NotKafka, RequestNotSpoken, KafkaRefusal)
+OTHER_PROTOCOL = (BrokerWithoutTls, MechanismNotOffered)
+"""The listener at the address wants less than the settings say. A listener that wants more ends the connection, which
+is Unavailable. While a cluster changes its listeners a running query meets both, until its settings are replaced."""
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """The node that has a partition open. ``cluster`` is connected to its broker as long as the ends are open."""
+    """The node that has a partition open. ``cluster`` is connected to its broker as long as the ends are open;
+    ``listeners`` has the addresses by name."""
 
     node_id: int
     address: str
     cluster: Cluster
+    listeners: dict[str, str] = {}
 
 
 class TailEnds:
@@ -163,6 +170,7 @@ class TailEnds:
             self._cluster_id,
             start_offset,
             end_offset,
+            owner.listeners,
         )
 
 
@@ -221,8 +229,9 @@ def _ask(
             refuse_stranger(cluster, cluster_id, topic.name, topic.topic_id)
         wanted = [TopicPartition(*each.key) for each in theirs]
         found = offsets_at(cluster, wanted, LATEST, LEVELS[isolation])
+        owner = Owner(node_id, address, cluster, listener_addresses(image, node_id))
         for each in theirs:
-            ends.add(each, found[TopicPartition(*each.key)].offset, Owner(node_id, address, cluster))
+            ends.add(each, found[TopicPartition(*each.key)].offset, owner)
         opened.pop_all()  # ``ends`` closes the cluster from now on
 
 
@@ -260,7 +269,9 @@ def refuse_stranger(cluster: Cluster, cluster_id: str | None, topic: str, topic_
 
 class TailReader:
     """Fetches one tail piece. Leaving the ``with`` closes the connections. A partition that has moved since the plan is
-    read from its new leader, which has all that was acknowledged before."""
+    read from its new leader, which has all that was acknowledged before. The settings of this process may name another
+    listener than those of the driver did, when a file is replaced in between; making one raises TailNotReadable where
+    the broker has no listener of that name."""
 
     def __init__(
         self,
@@ -272,7 +283,12 @@ class TailReader:
     ) -> None:
         self._piece = piece
         self._isolation = isolation
-        self._cluster = _cluster(piece.address, clock, rng, security)
+        security = security or security_of_process()
+        address = piece.address_at(security.settings.listener)
+        if address is None:
+            reason = without_address(security.settings.listener)
+            raise TailNotReadable([piece.name], piece.node_id, reason)
+        self._cluster = _cluster(address, clock, rng, security)
         self._patience = Patience(clock, rng, FETCH_TIME_LIMIT_MS)
         self._is_known = False
         """Whether the broker of the open connection is known to be the store's, and to have the topic."""

@@ -46,7 +46,8 @@ class ScanPiece(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class TailPiece(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The offsets [start, end) that were in no object when the scan was planned. The broker of ``node_id`` at
-    ``address`` has them, and its cluster id is ``cluster_id``; ``topic_id`` is 32 hex digits."""
+    ``address`` has them, and its cluster id is ``cluster_id``; ``topic_id`` is 32 hex digits. ``listeners`` are all of
+    that broker, a name and an address each: a task may have other settings than the driver, and these name one."""
 
     topic: str
     topic_id: str
@@ -57,10 +58,15 @@ class TailPiece(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cluster_id: str
     start_offset: int
     end_offset: int
+    listeners: dict[str, str] = {}
 
     @property
     def name(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+    def address_at(self, listener: str) -> str | None:
+        """Returns where the broker is by the listener of that name, "" being the one of the plan; None: it has none."""
+        return self.listeners.get(listener) if listener else self.address
 
 
 class ScanUnit(msgspec.Struct, frozen=True):

@@ -10,7 +10,8 @@ the tasks, which Spark may keep in files, so the log warns of it.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -22,6 +23,7 @@ from siltstone.kafka_client.client_settings import (
     settings_of_mapping,
 )
 from siltstone.kafka_client.connection import Security
+from siltstone.kafka_client.failures import LoginRefused
 from siltstone.model.errors import InvalidRequest
 
 PREFIX = "kafka."
@@ -64,6 +66,21 @@ class ClientChoice(msgspec.Struct, frozen=True):
 
 
 BY_ENVIRONMENT = ClientChoice()
+
+
+@contextmanager
+def logins_explained(choice: ClientChoice) -> Iterator[None]:
+    """Adds to a refused login what a query with literal settings can do: they last as long as the query, where a file
+    is read again for each connection."""
+    try:
+        yield
+    except LoginRefused as refused:
+        if choice.settings is None:
+            raise
+        raise LoginRefused(
+            f"{refused}; options kafka.… last as long as their query: start it again with others, or name a file with "
+            f"{FILE_OPTION}, which is read again for each connection"
+        ) from refused
 
 
 def take_client_options(given: Mapping[str, str]) -> tuple[ClientChoice, dict[str, str]]:

@@ -192,11 +192,14 @@ def change_all(
     producer: SteadyProducer,
     config: Callable[[str], dict[str, str]],
     moved: Callable[[str], None] = lambda _: None,
+    moving: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Goes from plaintext to TLS to a login with rights, while the producer produces. ``config`` returns the producer's
-    settings for a listener; ``moved`` is called when nodes, scans and streams use another listener."""
+    settings for a listener; ``moving`` is called before, and ``moved`` when nodes, scans and streams use another
+    listener."""
     producer.has_produced(100)
     cluster.roll(PLAIN, SECURE, LOGIN)
+    moving(SECURE)
     cluster.command("nodes", "listener", SECURE)
     moved(SECURE)
     producer.move(config(SECURE))
@@ -204,6 +207,7 @@ def change_all(
     cluster.command("users", "add", "ada", "--password-file", "-", stdin=b"pencil")
     cluster.command("acls", "add", "ada", "all", "--topic", "*")
     cluster.command("acls", "add", "ada", "all", "--group", "*")
+    moving(LOGIN)
     cluster.command("nodes", "listener", LOGIN)
     moved(LOGIN)
     producer.move(config(LOGIN))
@@ -218,8 +222,8 @@ def change_all(
     assert sorted(found) == [*range(producer.next_number)], "each once"
 
 
-def change_back(cluster: RollingCluster) -> None:
-    """Goes the same way back, each step by its opposite, from a cluster that has logins and rights and nothing else."""
+def begin_secured(cluster: RollingCluster) -> None:
+    """Starts all nodes with logins and rights and nothing else."""
     for node_id in NODES:
         cluster.start(node_id, LOGIN)
     cluster.until(lambda image: sum(node.is_live for node in image.nodes.values()) == len(NODES))
@@ -228,13 +232,19 @@ def change_back(cluster: RollingCluster) -> None:
     cluster.command("acls", "add", "ada", "all", "--group", "*")
     cluster.command("authorization", "on", "--super-user", "User:root")
     cluster.until(lambda image: "ada" in image.users)
-    producer = SteadyProducer(cluster.config(LOGIN))
+
+
+def change_back(
+    cluster: RollingCluster, producer: SteadyProducer, moved: Callable[[str], None] = lambda _: None
+) -> None:
+    """Goes the same way back, each step by its opposite, from a cluster of ``begin_secured``."""
     producer.has_produced(100)
     cluster.roll(PLAIN, SECURE, LOGIN)
     cluster.command("authorization", "off")
     producer.has_produced(100)
     for listener in (SECURE, PLAIN):
         cluster.command("nodes", "listener", listener)
+        moved(listener)
         producer.move(cluster.config(listener))
         producer.has_produced(100)
     cluster.roll(PLAIN)

@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
+from siltstone.kafka_client.client_settings import ClientSettings
 from siltstone.kafka_client.cluster import TopicPartition
+from siltstone.kafka_client.connection import Security
 from siltstone.kafka_client.failures import BrokerGone
 from siltstone.kafka_client.offsets import EARLIEST, FoundOffset
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -112,6 +115,32 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Reading:
             assert broker.is_closed
 
     return reading
+
+
+@pytest.mark.parametrize(
+    ("listener", "address"), [("", "127.0.0.1:1001"), ("SECURE", "127.0.0.1:1002"), ("LOGIN", None)]
+)
+def test_a_task_goes_to_the_listener_that_its_own_settings_name(
+    listener: str, address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver's may have named another: the file was replaced after the plan was made."""
+    connected: list[str] = []
+
+    def connect(bootstrap: list[object], *_: object) -> Broker:
+        connected.extend(map(str, bootstrap))
+        return Broker()
+
+    monkeypatch.setattr(module, "Cluster", connect)
+    piece = msgspec.structs.replace(
+        PIECE, listeners={"PLAINTEXT": "127.0.0.1:1001", "SECURE": "127.0.0.1:1002"}
+    )
+    security = Security(ClientSettings(listener=listener))
+    if address is None:
+        with pytest.raises(TailNotReadable, match=r"no listener LOGIN, which siltstone\.listener names"):
+            TailReader(piece, ManualClock(), seeded_randomness(1), security)
+    else:
+        TailReader(piece, ManualClock(), seeded_randomness(1), security)
+    assert connected == [address][: address is not None]
 
 
 def test_it_is_read_to_its_end_each_time_from_where_the_last_answer_ended(read: Reading) -> None:

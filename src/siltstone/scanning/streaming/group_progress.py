@@ -21,8 +21,12 @@ from siltstone.model.limits import MINUTE_MS, SECOND_MS
 from siltstone.offline.context import MaintenanceContext
 from siltstone.scanning.streaming.advancing import StreamLag
 from siltstone.scanning.streaming.position import StreamPosition
+<<<<<<< HEAD
 from siltstone.scanning.streaming.query_names import StreamQuery
 from siltstone.scanning.tail import NOT_THERE, Stranger, refuse_stranger
+=======
+from siltstone.scanning.tail import NOT_THERE, OTHER_PROTOCOL, Stranger, refuse_stranger
+>>>>>>> origin/main
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +55,7 @@ class StreamGroupProgress:
         self._committed: StreamPosition | None = None
         self._silent_until_ms = 0.0
 
+<<<<<<< HEAD
     def commit(
         self, source: MaintenanceContext, position: StreamPosition, behind: Callable[[], StreamLag]
     ) -> None:
@@ -58,11 +63,19 @@ class StreamGroupProgress:
         and the query continues: the caller offers the position again, or a later one."""
         now_ms = source.clock.monotonic_ms()
         if self._is_over or position == self._committed or now_ms < self._silent_until_ms:
+=======
+    def commit(self, source: MaintenanceContext, position: StreamPosition) -> None:
+        """Commits a position that the query has finished. A failure is logged, and the query continues: the caller
+        offers the position again, or a later one. Settings with which nothing was ever committed are an error: raises
+        LoginFailed, TlsFailed."""
+        if position == self._committed or source.clock.monotonic_ms() < self._silent_until_ms:
+>>>>>>> origin/main
             return
         pause_ms = PAUSE_MS if self._query is None else UNASKED_PAUSE_MS
         level = logging.WARNING if self._query is None else logging.INFO
         try:
             image = source.metadata.refresh()
+<<<<<<< HEAD
             self._commit_by_any(source, image, position, self._text(behind()))
         except GroupOfOthers as taken:
             self._is_over = True
@@ -70,6 +83,14 @@ class StreamGroupProgress:
         except (*NOT_THERE, Stranger) as trouble:
             self._silent_until_ms = source.clock.monotonic_ms() + pause_ms
             log.log(level, "the offsets of group %s could not be committed: %s", self._group_id, trouble)
+=======
+            self._commit_by_any(source, image, position)
+        except (*NOT_THERE, *OTHER_PROTOCOL, Stranger) as trouble:
+            if isinstance(trouble, OTHER_PROTOCOL) and self._committed is None:
+                raise
+            self._silent_until_ms = source.clock.monotonic_ms() + PAUSE_MS
+            log.warning("the offsets of group %s could not be committed: %s", self._group_id, trouble)
+>>>>>>> origin/main
         else:
             self._committed = position
 

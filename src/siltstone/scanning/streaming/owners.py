@@ -1,7 +1,8 @@
 """A streaming query asks owners for the ends of their tails again and again, over connections that stay open.
 
 ``scanning.tail`` asks once, for a scan. A streaming query asks several times a second, and continues when an owner
-cannot be asked: it reads the objects now and the tail later. A warning says so once a minute.
+cannot be asked: it reads the objects now and the tail later. A warning says so once a minute. Settings with which no
+owner could ever be asked are an error; after that, a listener of another protocol is waited for as well.
 """
 
 import logging
@@ -12,7 +13,12 @@ from siltstone.kafka_client.connection import Security, parse_bootstrap, securit
 from siltstone.kafka_client.offsets import LATEST, offsets_at
 from siltstone.metadata.entities import NO_NODE, StreamState
 from siltstone.metadata.image import ImageView
-from siltstone.metadata.node_address import ListenerMissing, node_address, stored_cluster_id
+from siltstone.metadata.node_address import (
+    ListenerMissing,
+    listener_addresses,
+    node_address,
+    stored_cluster_id,
+)
 from siltstone.model.limits import MINUTE_MS, SECOND_MS
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
@@ -21,6 +27,7 @@ from siltstone.scanning.request import Isolation
 from siltstone.scanning.tail import (
     LEVELS,
     NOT_THERE,
+    OTHER_PROTOCOL,
     Owner,
     Stranger,
     TailEnds,
@@ -63,11 +70,12 @@ class TailOwners:
         self._known: dict[Place, set[str]] = {}
         self._silent_until_ms: dict[Place, float] = {}
         self._warned_ms: float | None = None
+        self._has_asked = False
 
     def ends(self, image: ImageView, partitions: Sequence[ScanPartition]) -> TailEnds:
         """Returns the ends of the partitions that are open. A partition whose owner cannot be asked ends
         where its objects end. The connections stay open: the caller does not close what is returned. Raises
-        ListenerMissing."""
+        ListenerMissing, LoginFailed, TlsFailed."""
         ends = TailEnds(stored_cluster_id(image) or "")
         by_place = self._by_place(image, partitions)
         if by_place is None or any(self._is_new(place) for place in by_place):
@@ -125,13 +133,17 @@ class TailOwners:
                     known.add(topic.topic_id)
             wanted = [TopicPartition(*each.key) for each in theirs]
             found = offsets_at(cluster, wanted, LATEST, LEVELS[self._isolation])
-        except (*NOT_THERE, Stranger) as trouble:
+        except (*NOT_THERE, *OTHER_PROTOCOL, Stranger) as trouble:
+            if isinstance(trouble, OTHER_PROTOCOL) and not self._has_asked:
+                raise
             self._close(place)
             self._silent_until_ms[place] = self._clock.monotonic_ms() + PAUSE_MS
             self._warn(theirs, node_id, address, trouble)
             return
+        self._has_asked = True
+        owner = Owner(node_id, address, cluster, listener_addresses(image, node_id))
         for each in theirs:
-            ends.add(each, found[TopicPartition(*each.key)].offset, Owner(node_id, address, cluster))
+            ends.add(each, found[TopicPartition(*each.key)].offset, owner)
 
     def _cluster(self, place: Place) -> Cluster:
         if place not in self._clusters:

@@ -27,7 +27,7 @@ from siltstone.scanning.streaming.position import decode_position, encode_positi
 from siltstone.scanning.streaming.query_names import QueryQuestion, StreamQuery, answer
 from siltstone.scanning.streaming.topic_stream import StreamOfTopics
 from siltstone.scanning.unit import decode_unit, encode_unit
-from siltstone.spark.client_options import BY_ENVIRONMENT, ClientChoice
+from siltstone.spark.client_options import BY_ENVIRONMENT, ClientChoice, logins_explained
 from siltstone.spark.source.lag import BACKLOG
 from siltstone.spark.source.options import SourceRequest
 from siltstone.spark.source.stream_options import StreamSourceRequest
@@ -91,7 +91,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return ReadAllAvailable()
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
-        return encode_position(self._followed.latest(decode_position(start), batch_limit(limit)))
+        with logins_explained(self._client):
+            return encode_position(self._followed.latest(decode_position(start), batch_limit(limit)))
 
     def reportLatestOffset(self) -> Offsets | None:  # noqa: N802
         """Returns what a report of progress shows as the latest offset, which no checkpoint keeps: so the lag is there,
@@ -104,7 +105,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return encode_position(newest) | {BACKLOG: shown}
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
-        units = self._followed.plan(decode_position(start), decode_position(end))
+        with logins_explained(self._client):
+            units = self._followed.plan(decode_position(start), decode_position(end))
         question = self._followed.question(units)
         return [
             StreamPartition(encode_unit(unit), question if number == 0 else None)
@@ -116,7 +118,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             if (question := partition.question) is not None and (query := query_of_task()) is not None:
                 answer(question, query)
             unit = decode_unit(partition.value)
-            yield from unit_rows(unit, security=self._client.security() if unit.tail_pieces else None)
+            security = self._client.security() if unit.tail_pieces else None
+            with logins_explained(self._client):
+                yield from unit_rows(unit, security=security)
         freeze_heap()
 
     def commit(self, end: Offsets) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from siltstone.kafka_client.client_settings import ClientSettings
 from siltstone.kafka_client.connection import Security
-from siltstone.kafka_client.failures import BrokerGone
+from siltstone.kafka_client.failures import BrokerGone, BrokerWithoutTls, LoginRefused, MechanismNotOffered
 from siltstone.kafka_client.offsets import FoundOffset
 from siltstone.metadata.entities import (
     NO_NODE,
@@ -47,6 +47,7 @@ class Brokers:
         self.checked: list[str] = []
         self.silent: set[str] = set()
         self.strangers: set[str] = set()
+        self.misfits: dict[str, Exception] = {}
         self.asked: list[tuple[str, int]] = []
         self.addresses = {1: A, 2: B}
         self.security = Security()
@@ -64,6 +65,8 @@ class Brokers:
     def check(self, cluster: Connection, cluster_id: str | None, topic: str, topic_id: str) -> None:
         assert cluster_id == "cluster"
         self.checked.append(topic)
+        if cluster.address in self.misfits:
+            raise self.misfits[cluster.address]
         if cluster.address in self.strangers:
             raise Stranger("a broker of another store answers there")
 
@@ -183,6 +186,30 @@ def test_each_new_connection_is_made_by_the_settings_of_its_moment(brokers: Brok
     brokers.clock.advance_ms(PAUSE_MS)
     assert brokers.ends(partition(1)) == [END]
     assert brokers.used == [old, new]
+
+
+@pytest.mark.parametrize("misfit", [BrokerWithoutTls("no TLS"), MechanismNotOffered("no login")])
+def test_a_listener_of_another_protocol_is_waited_for_once_an_owner_was_asked(
+    brokers: Brokers, misfit: Exception
+) -> None:
+    """As when a cluster goes back from a login to TLS to plaintext: the file is replaced a moment later."""
+    brokers.misfits[A] = misfit
+    with pytest.raises(type(misfit)):
+        brokers.ends(partition(1))
+    brokers.misfits.clear()
+    assert brokers.ends(partition(1)) == [END]
+    brokers.addresses[1], brokers.misfits[B] = B, misfit
+    assert brokers.ends(partition(1)) == [COMMITTED]
+    brokers.misfits.clear()
+    brokers.clock.advance_ms(PAUSE_MS)
+    assert brokers.ends(partition(1)) == [END]
+
+
+def test_a_refused_login_ends_the_query(brokers: Brokers) -> None:
+    assert brokers.ends(partition(1)) == [END]
+    brokers.addresses[1], brokers.misfits[B] = B, LoginRefused("ada")
+    with pytest.raises(LoginRefused):
+        brokers.ends(partition(1))
 
 
 def by_listener(name: str) -> Security:
