@@ -21,12 +21,8 @@ from siltstone.model.limits import MINUTE_MS, SECOND_MS
 from siltstone.offline.context import MaintenanceContext
 from siltstone.scanning.streaming.advancing import StreamLag
 from siltstone.scanning.streaming.position import StreamPosition
-<<<<<<< HEAD
 from siltstone.scanning.streaming.query_names import StreamQuery
-from siltstone.scanning.tail import NOT_THERE, Stranger, refuse_stranger
-=======
 from siltstone.scanning.tail import NOT_THERE, OTHER_PROTOCOL, Stranger, refuse_stranger
->>>>>>> origin/main
 
 log = logging.getLogger(__name__)
 
@@ -55,42 +51,29 @@ class StreamGroupProgress:
         self._committed: StreamPosition | None = None
         self._silent_until_ms = 0.0
 
-<<<<<<< HEAD
     def commit(
         self, source: MaintenanceContext, position: StreamPosition, behind: Callable[[], StreamLag]
     ) -> None:
         """Commits a position that the query has finished; ``behind`` returns what waits behind it. A failure is logged,
-        and the query continues: the caller offers the position again, or a later one."""
+        and the query continues: the caller offers the position again, or a later one. Settings with which nothing was
+        ever committed for a group that the user named are an error: raises LoginFailed, TlsFailed."""
         now_ms = source.clock.monotonic_ms()
         if self._is_over or position == self._committed or now_ms < self._silent_until_ms:
-=======
-    def commit(self, source: MaintenanceContext, position: StreamPosition) -> None:
-        """Commits a position that the query has finished. A failure is logged, and the query continues: the caller
-        offers the position again, or a later one. Settings with which nothing was ever committed are an error: raises
-        LoginFailed, TlsFailed."""
-        if position == self._committed or source.clock.monotonic_ms() < self._silent_until_ms:
->>>>>>> origin/main
             return
         pause_ms = PAUSE_MS if self._query is None else UNASKED_PAUSE_MS
         level = logging.WARNING if self._query is None else logging.INFO
         try:
             image = source.metadata.refresh()
-<<<<<<< HEAD
             self._commit_by_any(source, image, position, self._text(behind()))
         except GroupOfOthers as taken:
             self._is_over = True
             log.warning("%s", taken)
-        except (*NOT_THERE, Stranger) as trouble:
+        except (*NOT_THERE, *OTHER_PROTOCOL, Stranger) as trouble:
+            is_named = self._query is None
+            if is_named and isinstance(trouble, OTHER_PROTOCOL) and self._committed is None:
+                raise
             self._silent_until_ms = source.clock.monotonic_ms() + pause_ms
             log.log(level, "the offsets of group %s could not be committed: %s", self._group_id, trouble)
-=======
-            self._commit_by_any(source, image, position)
-        except (*NOT_THERE, *OTHER_PROTOCOL, Stranger) as trouble:
-            if isinstance(trouble, OTHER_PROTOCOL) and self._committed is None:
-                raise
-            self._silent_until_ms = source.clock.monotonic_ms() + PAUSE_MS
-            log.warning("the offsets of group %s could not be committed: %s", self._group_id, trouble)
->>>>>>> origin/main
         else:
             self._committed = position
 

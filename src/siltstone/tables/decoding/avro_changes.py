@@ -81,4 +81,6 @@ def _is_envelope(kind: Any) -> bool:
     if not pa.types.is_struct(kind):
         return False
     parts = {each.name: each.type for each in kind}
-    return pa.types.is_string(parts.get(OP, pa.null())) and pa.types.is_struct(parts.get(AFTER, pa.null()))
+    return bool(
+        pa.types.is_string(parts.get(OP, pa.null())) and pa.types.is_struct(parts.get(AFTER, pa.null()))
+    )
