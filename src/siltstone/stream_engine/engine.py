@@ -33,6 +33,7 @@ from siltstone.stream_engine.components import EngineComponents, EngineState, En
 from siltstone.stream_engine.errors import (
     AppendTooLarge,
     EngineNotRunning,
+    LogDiskFull,
     OffsetBeyondEnds,
     PayloadNotBytes,
     StreamAlreadyOpen,
@@ -254,12 +255,16 @@ class StreamEngine:
     ) -> "asyncio.Future[int]":
         """Queues a batch; the future returns its base offset when the batch is durable and readable. Offsets are
         assigned in the order of the calls. The payload must not change before the future is done. Without room in the
-        tail cache or the WAL the append waits, in call order. Raises EngineNotRunning, EngineOverloaded,
+        tail cache or the WAL the append waits, in call order. Raises EngineNotRunning, EngineOverloaded, LogDiskFull,
         PayloadNotBytes, AppendTooLarge, StreamHandleClosed, StreamHeld, ImpossibleBatch before anything is queued; the
         future raises EngineNotRunning."""
         self._refuse_unless_running()
         self._refuse_append(stream, payload)
         # Refusals come before next_batch gives the offset away: a refused append must leave no gap in the stream.
+        if why := self._wal.why_refused(len(payload)):
+            if not self._cache.is_uploading:
+                self._sealing.seal()  # what is committed frees files of the log
+            raise LogDiskFull(f"node {self.node_id} takes no more records: {why}")
         must_wait = self._appends.must_wait(len(payload))
         batch = stream.next_batch(payload, record_count, smallest_timestamp_ms, largest_timestamp_ms)
         return self._appends.submit(stream, batch, must_wait=must_wait)
@@ -457,8 +462,11 @@ class StreamEngine:
         if self._state is not EngineState.RUNNING:
             why = f"the stream engine is {self._state.name.lower()}: {self._failure or ''}"
             return Readiness.STOPPED, why
-        if trouble := self._wal.statistics().trouble:
-            return Readiness.FULL, f"appends wait: {trouble}"
+        wal = self._wal.statistics()
+        if wal.trouble:
+            return Readiness.FULL, f"appends wait: {wal.trouble}"
+        if wal.full_disk:
+            return Readiness.FULL, f"appends are refused: {wal.full_disk}"
         if (outage := self._pipeline.outage) is None:
             return Readiness.READY, ""
         reason = f"uploads to {outage.place} fail: {outage.cause}. {outage.remedy}"
