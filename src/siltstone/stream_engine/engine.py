@@ -33,7 +33,6 @@ from siltstone.stream_engine.components import EngineComponents, EngineState, En
 from siltstone.stream_engine.errors import (
     AppendTooLarge,
     EngineNotRunning,
-    LogDiskFull,
     OffsetBeyondEnds,
     PayloadNotBytes,
     StreamAlreadyOpen,
@@ -261,10 +260,6 @@ class StreamEngine:
         self._refuse_unless_running()
         self._refuse_append(stream, payload)
         # Refusals come before next_batch gives the offset away: a refused append must leave no gap in the stream.
-        if why := self._wal.why_refused(len(payload)):
-            if not self._cache.is_uploading:
-                self._sealing.seal()  # what is committed frees files of the log
-            raise LogDiskFull(f"node {self.node_id} takes no more records: {why}")
         must_wait = self._appends.must_wait(len(payload))
         batch = stream.next_batch(payload, record_count, smallest_timestamp_ms, largest_timestamp_ms)
         return self._appends.submit(stream, batch, must_wait=must_wait)
@@ -462,11 +457,8 @@ class StreamEngine:
         if self._state is not EngineState.RUNNING:
             why = f"the stream engine is {self._state.name.lower()}: {self._failure or ''}"
             return Readiness.STOPPED, why
-        wal = self._wal.statistics()
-        if wal.trouble:
-            return Readiness.FULL, f"appends wait: {wal.trouble}"
-        if wal.full_disk:
-            return Readiness.FULL, f"appends are refused: {wal.full_disk}"
+        if trouble := self._wal.statistics().words_of_trouble:
+            return Readiness.FULL, trouble
         if (outage := self._pipeline.outage) is None:
             return Readiness.READY, ""
         reason = f"uploads to {outage.place} fail: {outage.cause}. {outage.remedy}"

@@ -152,17 +152,14 @@ def serve(
     network.close_time_limit_ms and engine.close_time_limit_ms together it exits all the same, with status 3 if not
     everything is committed. Press Ctrl-C again to exit immediately; nothing acknowledged is lost, because the next
     start recovers it from the write-ahead log. The broker exits with status 1 when it cannot store data any more, for
-    instance because the disk of the log has failed. While that disk is full, appends are refused and reads go on. If
-    the bucket fails, the broker keeps serving until its log is full.
+    instance because the disk of the log has failed. While that disk is full, appends are refused and reads continue.
+    If the bucket fails, the broker keeps serving until its log is full.
     """
     level = level_for(log_level, verbose)
     log_to_stderr(level, log_format, choice.flags.get("engine.node_id") if with_parent else None)
     number = None if node_id is None else str(node_id)
-    settings = choice.settings(
-        listeners=",".join(listeners) or None,
-        advertised_listeners=",".join(advertised) or None,
-        engine__node_id=number,
-    )
+    settings_now = _rereading(choice, listeners, advertised, number)
+    settings = settings_now()
     if only_checks:
         _refuse_to_write(context, tls_self_signed or bool(recover))
         _check_runner(context, runner, with_maintenance=with_maintenance)
@@ -182,15 +179,23 @@ def serve(
     log_options = ("--log-level", level, "--log-format", log_format)
     maintenance = _maintenance_beside(choice, settings, runner, log_options) if with_maintenance else None
     if count == 1:
-        reread = partial(
-            choice.settings,
-            listeners=",".join(listeners) or None,
-            advertised_listeners=",".join(advertised) or None,
-            engine__node_id=number,
+        _serve_one(
+            settings, maintenance, client_file, recover, together if with_parent else None, settings_now
         )
-        _serve_one(settings, maintenance, client_file, recover, together if with_parent else None, reread)
     else:
         _serve_several(choice, settings, count, maintenance, log_options, client_file)
+
+
+def _rereading(
+    choice: StoreChoice, listeners: Sequence[str], advertised: Sequence[str], number: str | None
+) -> Callable[[], NodeSettings]:
+    """Returns what reads the settings, now and at each SIGHUP."""
+    return partial(
+        choice.settings,
+        listeners=",".join(listeners) or None,
+        advertised_listeners=",".join(advertised) or None,
+        engine__node_id=number,
+    )
 
 
 def _refuse_to_write(context: click.Context, would_write: bool) -> None:

@@ -9,7 +9,13 @@ from collections.abc import Callable
 from siltstone.model.errors import SiltstoneError
 from siltstone.server.settings.node import NodeSettings, printed_settings
 
+NAMED_MAX = 20
+"""A line of a log names so many settings; another file of settings may differ in all."""
+
 TAKEN = "the files of certificates and the keys of issuers are read again"
+
+Reread = Callable[[], NodeSettings]
+"""Reads the settings as the start of the node has read them: the file, the environment, and the flags."""
 
 
 def changed_settings(before: NodeSettings, after: NodeSettings) -> tuple[str, ...]:
@@ -18,7 +24,7 @@ def changed_settings(before: NodeSettings, after: NodeSettings) -> tuple[str, ..
     return tuple(name for name in {**old, **new} if old.get(name) != new.get(name))
 
 
-def reread_words(running: NodeSettings, reread: Callable[[], NodeSettings]) -> tuple[str, bool]:
+def reread_words(running: NodeSettings, reread: Reread) -> tuple[str, bool]:
     """Reads the settings again; returns what to say, and whether somebody should act on it."""
     try:
         changed = changed_settings(running, reread())
@@ -29,4 +35,6 @@ def reread_words(running: NodeSettings, reread: Callable[[], NodeSettings]) -> t
         )
     if not changed:
         return f"SIGHUP: {TAKEN}; no setting has changed since the start", False
-    return f"SIGHUP: {TAKEN}. Changed since the start, and taken by the next one: {', '.join(changed)}", True
+    names = ", ".join(changed[:NAMED_MAX])
+    more = f" and {len(changed) - NAMED_MAX} more" if len(changed) > NAMED_MAX else ""
+    return f"SIGHUP: {TAKEN}. Changed since the start, and taken by the next one: {names}{more}", True

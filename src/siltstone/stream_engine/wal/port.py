@@ -68,6 +68,13 @@ class WalStatistics(msgspec.Struct, frozen=True):
     write_seconds: HistogramCounts = HistogramCounts()
     """The time of each group: its write, and its sync where one is due."""
 
+    @property
+    def words_of_trouble(self) -> str:
+        """Says why appends wait, or are refused; empty: they are answered."""
+        if self.trouble:
+            return f"appends wait: {self.trouble}"
+        return f"appends are refused: {self.full_disk}" if self.full_disk else ""
+
 
 class WriteAheadLog(Protocol):
     async def identity(self) -> LogIdentity | None:
