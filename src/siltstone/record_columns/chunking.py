@@ -39,24 +39,27 @@ class Records:
 
     __slots__ = ("are_renumbered", "batch", "columns", "data", "offsets")
 
-    def __init__(self, data: Bytes, found: Integers, rows: Integers, batches: Batches) -> None:
+    def __init__(
+        self, data: Bytes, found: Integers, rows: Integers, batches: Batches, kernels: Kernels
+    ) -> None:
         self.data = data
         self.columns = found
-        self.batch: Integers = rows[found[columns.BATCH]]
-        disordered = self._disordered(batches)
-        self.are_renumbered = bool(disordered.any())
+        numbers, deltas = found[columns.BATCH], found[columns.OFFSET_DELTA]
+        self.batch: Integers = rows[numbers]
+        bases = batches.base_offsets[rows]
+        self.offsets, are_in_order = kernels.offsets_of(numbers, deltas, bases, batches.end_offsets[rows])
+        self.are_renumbered = not are_in_order
         if self.are_renumbered:
-            first_of_batch = np.searchsorted(found[columns.BATCH], found[columns.BATCH][disordered])
-            found[columns.OFFSET_DELTA, disordered] = np.flatnonzero(disordered) - first_of_batch
-        self.offsets: Integers = batches.base_offsets[self.batch] + found[columns.OFFSET_DELTA]
+            disordered = self._disordered(batches)
+            first_of_batch = np.searchsorted(numbers, numbers[disordered])
+            deltas[disordered] = np.flatnonzero(disordered) - first_of_batch
+            self.offsets = batches.base_offsets[self.batch] + deltas
 
     def _disordered(self, batches: Batches) -> Flags:
         """Marks the records of batches whose offset deltas do not increase, or leave the range of the batch."""
         deltas, batch = self.columns[columns.OFFSET_DELTA], self.batch
         is_wrong: Flags = (deltas < 0) | (deltas >= (batches.end_offsets - batches.base_offsets)[batch])
         is_wrong[1:] |= (deltas[1:] <= deltas[:-1]) & (batch[1:] == batch[:-1])
-        if not is_wrong.any():
-            return is_wrong
         of_batch = np.zeros(len(batches), dtype=np.bool_)
         of_batch[batch[is_wrong]] = True
         flags: Flags = of_batch[batch]
@@ -144,7 +147,7 @@ def _decoded(
     try:
         if (counts * RECORD_BYTES_MIN > ends - starts).any():
             raise RecordCountWrong("more records than fit into its bytes")
-        return Records(data, kernels.decode_records(data, starts, ends, counts), rows, batches)
+        return Records(data, kernels.decode_records(data, starts, ends, counts), rows, batches, kernels)
     except BAD_BATCH as cause:
         raise unreadable(batches, int(batches.base_offsets[rows[0]]), cause) from cause
 

@@ -9,24 +9,26 @@ thresholds CPython scans all of them again and again. Measured with 0.4 to 0.9 G
 to 40 % of the broker's CPU time, with pauses of 0.2 to 0.6 s; with the thresholds below, 3 to 10 %, with pauses of
 some tens of ms.
 
-By default glibc gives freed memory back to the operating system as soon as a MiB or two of it lie together, and each
-thread has a heap of its own, which other threads cannot use. A reader that catches up takes and frees half a MiB a
-thousand times a second, in nine threads. On a virtual machine the first touch of a page costs several times the copy
-into it, so the memory is kept: docs/decisions/0040-freed-memory.md.
+A reader that catches up takes and frees half a MiB a thousand times a second, in nine threads, so freed memory is kept:
+``runtime.freed_memory``.
 
 uvloop takes 256 KiB for each connection with TLS, and an idle connection uses a page or two. From a heap with freed
 memory such a piece is dirty and counts whole; so while a connection is made, large pieces are mappings of their own.
 """
 
 import asyncio
-import ctypes
 import gc
-import os
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from siltstone.model.limits import KIB, MIB
+from siltstone.runtime.freed_memory import (
+    M_MMAP_THRESHOLD,
+    TAKEN_APART_BYTES_MIN,
+    Mallopt,
+    keep_freed_memory,
+)
 
 try:
     from uvloop import new_event_loop
@@ -82,15 +84,8 @@ def tuned_garbage_collection() -> Iterator[None]:
         gc.unfreeze()
 
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
-"""The numbers of the options of ``mallopt``, from malloc.h."""
-
 KEPT_BYTES_MAX = 128 * MIB
 """How much free memory is kept at the end of the heap: twice what one reader has in flight and in the block cache."""
-
-TAKEN_APART_BYTES_MIN = 32 * MIB
-"""Larger pieces are not in the heap, and go back to the operating system when they are freed."""
-
 
 BUFFER_BYTES_MIN = 128 * KIB
 """While a connection is made, pieces from this size on are mappings of their own: half of uvloop's buffer."""
@@ -101,7 +96,7 @@ Connect = Callable[..., Coroutine[Any, Any, Any]]
 class KeptHeap:
     """The heap of a process that keeps freed memory. ``mallopt`` is that of glibc."""
 
-    def __init__(self, mallopt: Callable[[int, int], int]) -> None:
+    def __init__(self, mallopt: Mallopt) -> None:
         self._mallopt = mallopt
         self._is_spared = False
 
@@ -124,19 +119,7 @@ class KeptHeap:
         self._mallopt(M_MMAP_THRESHOLD, TAKEN_APART_BYTES_MIN)
 
 
-def keep_freed_memory() -> KeptHeap | None:
-    """Has glibc keep the memory that this process frees, in one heap for all threads. It changes the whole process, so
-    only a program of our own calls it, before it starts threads. Returns None, and changes nothing, if the environment
-    has settings of glibc (``MALLOC_…``), or the C library is another one."""
-    if any(name.startswith("MALLOC_") for name in os.environ):
-        return None
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:
-        return None
-    options = {
-        M_ARENA_MAX: 1,
-        M_MMAP_THRESHOLD: TAKEN_APART_BYTES_MIN,
-        M_TRIM_THRESHOLD: KEPT_BYTES_MAX,
-    }
-    taken: int = sum(mallopt(option, value) for option, value in options.items())
-    return KeptHeap(mallopt) if taken == len(options) else None
+def kept_heap() -> KeptHeap | None:
+    """Has this process keep the memory that it frees. Returns None where that is not possible."""
+    mallopt = keep_freed_memory(KEPT_BYTES_MAX)
+    return None if mallopt is None else KeptHeap(mallopt)

@@ -61,7 +61,7 @@ def vector(folder: Path, positions: Sequence[int], *, is_inline: bool) -> dict[s
     found = {"sizeInBytes": len(data), "cardinality": len(positions)}
     if is_inline:
         return {"storageType": "i", "pathOrInlineDv": _z85(data), **found}
-    named = UUID(bytes=bytes(positions[:1]) * 16)
+    named = UUID(int=1 + len([*folder.glob("deletion_vector_*.bin")]))
     content = b"\1" + struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
     (folder / f"deletion_vector_{named}.bin").write_bytes(content)
     return {"storageType": "u", "pathOrInlineDv": _z85(named.bytes), "offset": 1, **found}

@@ -21,7 +21,7 @@ from siltstone.server.admin.addresses import parse_admin_addresses
 from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.node_flags import flags_of_nodes, moved
 from siltstone.server.node_listeners import addresses_of, refuse_unusable_files
-from siltstone.server.python_process import keep_freed_memory, run
+from siltstone.server.python_process import kept_heap, run
 from siltstone.server.settings.node import DEFAULT_LISTENER, NodeSettings
 from siltstone.server.start_check import ports_of
 from siltstone.stream_engine.wal.attached import folder_of_url
@@ -223,7 +223,7 @@ def _serve_one(
 ) -> None:
     """Runs the node in this process until it ends. ``together``: the nodes that end when the process that keeps this
     one is gone; None: no process keeps it."""
-    heap = keep_freed_memory()
+    heap = kept_heap()
     if together is not None:
         end_with_parent()
     others = [int(number) for number in (together or "").split(",") if number]

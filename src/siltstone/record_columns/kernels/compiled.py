@@ -35,6 +35,14 @@ def decode_records(data: Bytes, starts: Integers, ends: Integers, counts: Intege
     return plain.decode_records(data, starts, ends, counts)
 
 
+def offsets_of(
+    numbers: Integers, deltas: Integers, base_offsets: Integers, end_offsets: Integers
+) -> tuple[Integers, bool]:
+    offsets = np.empty(len(numbers), dtype=np.int64)
+    are_in_order = machine_code.offsets_of(numbers, deltas, base_offsets, end_offsets, offsets)
+    return offsets, bool(are_in_order)
+
+
 def count_headers(data: Bytes, starts: Integers, ends: Integers) -> Integers:
     counts = np.empty(len(starts), dtype=np.int64)
     return (

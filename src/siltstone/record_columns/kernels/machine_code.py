@@ -182,6 +182,22 @@ def decode_records(data: Any, starts: Any, ends: Any, counts: Any, columns: Any)
     return True
 
 
+@machine_code(f"boolean({_INTS}, {_INTS}, {_INTS}, {_INTS}, {_INTS})")
+def offsets_of(numbers: Any, deltas: Any, base_offsets: Any, end_offsets: Any, offsets: Any) -> bool:
+    """Returns whether the offsets of each batch increase and lie in its range."""
+    are_in_order = True
+    batch_before, delta_before = np.int64(-1), np.int64(-1)
+    for number in range(len(numbers)):
+        batch, delta = numbers[number], deltas[number]
+        if batch != batch_before:
+            batch_before, delta_before = batch, np.int64(-1)
+        offset = _at(base_offsets, batch) + delta
+        are_in_order &= (delta > delta_before) & (offset < _at(end_offsets, batch))
+        delta_before = delta
+        offsets[number] = offset
+    return are_in_order
+
+
 @part_of_it
 def _header_end(data: Any, at: Any, end: Any) -> Any:
     """Returns the positions and lengths of the name and the content of a header; the position of the content is -1 when

@@ -194,6 +194,15 @@ def _rotated(value: int, bits: int) -> int:
     return (value << bits | value >> (64 - bits)) & _BITS
 
 
+def offsets_of(
+    numbers: Integers, deltas: Integers, base_offsets: Integers, end_offsets: Integers
+) -> tuple[Integers, bool]:
+    offsets: Integers = base_offsets[numbers] + deltas
+    are_in_range = (deltas >= 0) & (offsets < end_offsets[numbers])
+    do_increase = (offsets[1:] > offsets[:-1]) | (numbers[1:] != numbers[:-1])
+    return offsets, bool(are_in_range.all() and do_increase.all())
+
+
 def put_newest(slots: Slots, free: int, hashes: Slots, offsets: Integers, wanted: Flags) -> tuple[int, int]:
     for number in np.flatnonzero(wanted).tolist():
         at, found = _slot_of(slots, int(hashes[number, 0]), int(hashes[number, 1]))

@@ -16,6 +16,13 @@ class Kernels(Protocol):
         records are not read, and any offset deltas are accepted. Raises MalformedRecords."""
         ...
 
+    def offsets_of(
+        self, numbers: Integers, deltas: Integers, base_offsets: Integers, end_offsets: Integers
+    ) -> tuple[Integers, bool]:
+        """Returns the offset of each record, and whether the offsets of each batch increase and lie in its range. Each
+        record has the number of its batch, which never decreases, and its offset delta; each batch has its range."""
+        ...
+
     def count_headers(self, data: Bytes, starts: Integers, ends: Integers) -> Integers:
         """Returns the number of headers of each record, whose headers lie at [start, end) of the data; ``start`` is the
         end of the record's value. Raises MalformedRecords, also if bytes follow the last header."""

@@ -353,8 +353,8 @@ class LogDirectory:
         return segment
 
     def reserve(self, size_bytes: int) -> None:
-        """Makes sure that there is a spare that is large enough for a log file of this size. Raises OSError; then nothing
-        is left of the try."""
+        """Makes sure that there is a spare that is large enough for a log file of this size. Raises OSError; then
+        nothing is left of the try."""
         if self._spares and self._spares[-1].stat().st_size >= size_bytes:
             return
         self._spare_number += 1

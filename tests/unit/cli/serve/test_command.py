@@ -30,7 +30,7 @@ class Served:
         self.keeps_memory = False
         monkeypatch.setattr(module, "serve_one_node", self._serve)
         monkeypatch.setattr(module, "run", lambda *_: None)
-        monkeypatch.setattr(module, "keep_freed_memory", self._keep_memory)
+        monkeypatch.setattr(module, "kept_heap", self._keep_memory)
         monkeypatch.setattr(module, "log_to_stderr", lambda level, _, node_id: self.levels.append(level))
 
     def _keep_memory(self) -> None:

@@ -167,6 +167,24 @@ def test_the_map_holds_the_newest_of_each_key(found: list[tuple[int, bool]], siz
         assert kernels.newest(slots, hashes, all_wanted).tolist() == expected
 
 
+@given(st.lists(st.lists(st.integers(-1, 6), max_size=5), min_size=1, max_size=5))
+def test_offsets_are_in_order_if_they_increase_within_the_range_of_their_batch(
+    deltas: list[list[int]],
+) -> None:
+    bases = numbers(*range(0, 10 * len(deltas), 10))
+    of_batch = numbers(*(number for number, each in enumerate(deltas) for _ in each))
+    expected = [10 * number + delta for number, each in enumerate(deltas) for delta in each]
+    are_in_order = all(
+        0 <= delta < 5 and delta > before
+        for each in deltas
+        for before, delta in zip([-1, *each], each, strict=False)
+    )
+    flat = numbers(*(delta for each in deltas for delta in each))
+    for kernels in (plain, compiled):
+        offsets, flag = kernels.offsets_of(of_batch, flat, bases, bases + 5)
+        assert (offsets.tolist(), flag) == (expected, are_in_order)
+
+
 @given(
     records,
     st.lists(st.integers(-(2**63), 2**63 - 1), min_size=5, max_size=5),

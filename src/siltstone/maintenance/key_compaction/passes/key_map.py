@@ -4,7 +4,7 @@ It is an array with open addressing, 24 bytes a slot, filled to nine tenths at m
 look-up visits too many slots. The hash is keyed with 16 random bytes, so a client cannot make two keys with the same
 hash (K25). By chance, n keys have a collision with a probability of about n**2 / 2**129.
 
-The array begins small and is doubled as needed, so a small map uses little memory and stays in the processor's cache.
+The array begins small and grows as needed, so a small map uses little memory and stays in the processor's cache.
 """
 
 import numpy as np
@@ -17,6 +17,8 @@ LOAD_MAX = 0.9
 _SLOTS_PER_KEY = 2
 """Slots for each key while memory allows it: at this load nearly every key is found in its first or second slot."""
 SLOTS_AT_FIRST = 1 << 14
+_GROWTH = 4
+"""Each growth puts all keys again: by a factor of four, a third of the keys in all, by two as many as there are."""
 
 
 class KeyMap:
@@ -56,7 +58,7 @@ class KeyMap:
 
     def _grow(self) -> None:
         before = self._slots
-        self._slots = _empty(min(2 * len(before), self._count_max))
+        self._slots = _empty(min(_GROWTH * len(before), self._count_max))
         offsets = before[:, 2].astype(np.int64) - 1
         hashes = np.ascontiguousarray(before[:, :2])
         self._kernels.put_newest(self._slots, self.keys, hashes, offsets, before[:, 2] != 0)
