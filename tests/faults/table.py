@@ -121,6 +121,11 @@ OUTAGES = [
 
 OLDER = ("older", "restore the newest")
 DAMAGED_LOG = Wanted(exit_statuses=(1, 2), log=("write-ahead log", "/log/node-0", "restore|lost_epoch|move"))
+LOG_DISK_FULL = Wanted(
+    acks=Acks.NO_MATTER, reads=Reads.ALL, log=("appends are refused", "log", "free some space")
+)
+"""Appends are refused until a block is committed, whose files of the log are used again, or there is space."""
+
 DAMAGED_OBJECT = Wanted(log=(r"{key}|object {object_id}\b", "{topic}", "{partition}", "offset"))
 
 FAILS_TODAY: dict[str, str] = {}
@@ -132,11 +137,19 @@ FAILS_BY_CHANCE: frozenset[str] = frozenset()
 ROWS = [
     Row(
         id="log-disk-full",
-        play="ends by itself",
-        place=Place(disks=("log",), holds_uploads=True),
+        play="met by a broker",
+        place=Place(disks=("log",), holds_uploads=True, header_bytes=3_000),
         fault=fill("log"),
         heal=empty("log"),
-        wanted=Wanted(exit_statuses=(1,), log=("log", "space|full")),
+        wanted=LOG_DISK_FULL,
+    ),
+    Row(
+        id="told-to-end-log-disk-full",
+        play="told to end",
+        place=Place(disks=("log",), holds_uploads=True, header_bytes=3_000, settings=ENDS_SOON),
+        fault=fill("log"),
+        heal=empty("log"),
+        wanted=LOG_DISK_FULL,
     ),
     *(
         Row(

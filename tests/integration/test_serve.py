@@ -1,6 +1,7 @@
 """``siltstone serve`` in a process of its own, and what ends it."""
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -40,6 +41,19 @@ def test_a_broker_goes_on_while_its_bucket_refuses_and_uploads_when_it_grants_ag
         complaint = next(line for line in broker.log.splitlines() if "cannot upload to" in line)
         assert (folder / "bucket").as_uri() in complaint and "permission to write" in complaint
     assert "clean" in checked_store(folder)
+
+
+def test_op05_sighup_names_the_settings_that_have_changed_and_the_broker_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    with BrokerProcess(folder) as broker, RawConnection(broker.address) as connection:
+        (folder / "siltstone.toml").write_text("[engine.wal]\nsegment_bytes = '32MiB'\n")
+        broker.signal(signal.SIGHUP)
+        wait_until(lambda: "taken by the next one: engine.wal.segment_bytes" in broker.log)
+        (folder / "siltstone.toml").write_text("[engine.wal]\nno_such = 1\n")
+        broker.signal(signal.SIGHUP)
+        wait_until(lambda: "the next start would be refused" in broker.log)
+        produce_well(connection, create_topic(connection, "t"), batch_of())
+        assert broker.stop() == 0
 
 
 @pytest.mark.nightly(tried="starts")

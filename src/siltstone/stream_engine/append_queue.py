@@ -13,7 +13,7 @@ from siltstone.foundation.histogram import Histogram, HistogramCounts
 from siltstone.model.buffers import Buffer
 from siltstone.model.record_batch import RecordBatch
 from siltstone.runtime.clock import Clock
-from siltstone.stream_engine.errors import EngineNotRunning, EngineOverloaded
+from siltstone.stream_engine.errors import EngineNotRunning, EngineOverloaded, LogDiskFull
 from siltstone.stream_engine.stream import Stream
 from siltstone.stream_engine.tail.cache_block import CachedBatch, charge_of
 from siltstone.stream_engine.tail.tail_cache import TailCache
@@ -117,7 +117,11 @@ class AppendQueue:
 
     def must_wait(self, payload_bytes: int) -> bool:
         """Returns whether an append of this size would have to wait for room. Raises EngineOverloaded when it would,
-        and the bytes that wait would exceed their limit."""
+        and the bytes that wait would exceed their limit; LogDiskFull when the log has no space for it."""
+        if why := self._wal.why_refused(payload_bytes):
+            if not self._cache.is_uploading:
+                self._on_room_wanted()  # what is committed gives the log files to use again
+            raise LogDiskFull(why)
         if not self._waiting and self._has_room_for(payload_bytes):
             return False
         if self._waiting_bytes + charge_of(payload_bytes) > self._waiting_bytes_max:

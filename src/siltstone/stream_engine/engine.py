@@ -254,7 +254,7 @@ class StreamEngine:
     ) -> "asyncio.Future[int]":
         """Queues a batch; the future returns its base offset when the batch is durable and readable. Offsets are
         assigned in the order of the calls. The payload must not change before the future is done. Without room in the
-        tail cache or the WAL the append waits, in call order. Raises EngineNotRunning, EngineOverloaded,
+        tail cache or the WAL the append waits, in call order. Raises EngineNotRunning, EngineOverloaded, LogDiskFull,
         PayloadNotBytes, AppendTooLarge, StreamHandleClosed, StreamHeld, ImpossibleBatch before anything is queued; the
         future raises EngineNotRunning."""
         self._refuse_unless_running()
@@ -457,8 +457,8 @@ class StreamEngine:
         if self._state is not EngineState.RUNNING:
             why = f"the stream engine is {self._state.name.lower()}: {self._failure or ''}"
             return Readiness.STOPPED, why
-        if trouble := self._wal.statistics().trouble:
-            return Readiness.FULL, f"appends wait: {trouble}"
+        if trouble := self._wal.statistics().words_of_trouble:
+            return Readiness.FULL, trouble
         if (outage := self._pipeline.outage) is None:
             return Readiness.READY, ""
         reason = f"uploads to {outage.place} fail: {outage.cause}. {outage.remedy}"

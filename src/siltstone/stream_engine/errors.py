@@ -13,6 +13,11 @@ class EngineOverloaded(Unavailable):
     """More bytes of appends would wait for room than may wait. Try again when some appends have been answered."""
 
 
+class LogDiskFull(Unavailable):
+    """The disk of the write-ahead log is full, and the space that is reserved has no room for the append. Nothing of it
+    was taken. Try again when there is space."""
+
+
 class PayloadNotBytes(InvalidRequest):
     """The payload is text, an array, or another type that is not a plain buffer of bytes."""
 

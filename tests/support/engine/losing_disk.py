@@ -17,7 +17,8 @@ class LosingDisk:
         self.before_call: Callable[[], None] = lambda: None
         """May raise PowerLost."""
         self.refusal: OSError | None = None
-        """Raised by writes as long as it is set."""
+        """Raised by writes, and when space is reserved, as long as it is set."""
+        self.was_full = False
         self._rng = rng
         self._unsynced: dict[tuple[int, int], bytes] = {}
         self._held: dict[int, int] = {}
@@ -29,8 +30,7 @@ class LosingDisk:
 
     def pwritev(self, descriptor: int, buffers: list[bytes], at: int) -> int:
         self.before_call()
-        if self.refusal is not None:
-            raise self.refusal
+        self._refuse()
         whole = b"".join(buffers)
         inode = os.fstat(descriptor).st_ino
         if inode not in self._held:
@@ -49,7 +49,13 @@ class LosingDisk:
 
     def posix_fallocate(self, descriptor: int, offset: int, size_bytes: int) -> None:
         self.before_call()
+        self._refuse()
         os.posix_fallocate(descriptor, offset, size_bytes)
+
+    def _refuse(self) -> None:
+        if self.refusal is not None:
+            self.was_full = True
+            raise self.refusal
 
     def lose_unsynced(self, folder: Path) -> int:
         """The power fails: each sector not synced keeps what was written, or not. How many did not."""

@@ -20,7 +20,7 @@ from siltstone.offline.tasks.runner import InProcessRunner, RunFailed, Task
 from siltstone.runtime.randomness import random_token
 from siltstone.runtime.tasks import OnProgress
 from siltstone.stream_engine.components import EngineState
-from siltstone.stream_engine.errors import EngineOverloaded, OffsetBeyondEnds, StreamHandleClosed
+from siltstone.stream_engine.errors import EngineOverloaded, LogDiskFull, OffsetBeyondEnds, StreamHandleClosed
 from support.engine.engine_world import Node
 from support.engine.stream_model import Entry, ModelStream
 from support.maintenance.compacting import carry_out, planned_round
@@ -102,6 +102,10 @@ class Workload:
             answer = node.engine.append(stream.handle, payload, records)
         except EngineOverloaded:
             self.simulation.count("overloaded")
+            return
+        except LogDiskFull:
+            assert self.simulation.disk.was_full, "refused for no reason"
+            self.simulation.count("refused for a full disk")
             return
         base = stream.next_offset
         stream.entries.append(Entry(base, base + records, payload, answer))
@@ -295,10 +299,26 @@ class Workload:
 
         return compact()
 
-    def _fill_disk(self, node: Node) -> None:
-        self.simulation.disk.refusal = OSError(28, "No space left on device")
+    def _fill_disk(self, node: Node) -> Coroutine[Any, Any, None] | None:
+        """A disk that fails ends the node. A full one does not, unless the node is to end meanwhile, and somebody frees
+        space after a while."""
+        disk = self.simulation.disk
         self.simulation.may_fail = True
+        if self.rng.random() < 0.5:
+            disk.refusal = OSError(5, "Input/output error")
+            self.simulation.count("disk broken")
+            return None
+        disk.refusal = full = OSError(28, "No space left on device")
         self.simulation.count("disk full")
+        lasts_ms = self.rng.choice([100, 2_000, MINUTE_MS])
+
+        async def emptied() -> None:
+            await self.simulation.world.clock.sleep_ms(lasts_ms)
+            if disk.refusal is full:
+                disk.refusal = None
+                self.simulation.count("disk emptied")
+
+        return emptied()
 
     def _used(self, stream: ModelStream, body: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
         stream.users += 1

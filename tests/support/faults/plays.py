@@ -84,20 +84,6 @@ def go_on(scene: Scene, wanted: Wanted) -> None:
         scene.wait_for_readiness(is_ready=True)
 
 
-def ends_by_itself(scene: Scene, row: Row) -> None:
-    """The fault ends the broker, which says why; it can be started when the fault is healed."""
-    scene.begin()
-    row.fault(scene)
-    status = scene.broker.exit_status(SECONDS_MAX)
-    if status not in row.wanted.exit_statuses:
-        raise Unwanted(f"the broker ended with {status}. It logged: {scene.broker.log[-2000:]}")
-    scene.wait_for_log(row.wanted.log)
-    row.heal(scene)
-    scene.start()
-    go_on(scene, row.wanted)
-    scene.end_well()
-
-
 def told_to_end(scene: Scene, row: Row) -> None:
     """SIGTERM ends the broker under the fault, in the time that it promises; nothing is lost by it."""
     scene.begin()
@@ -220,7 +206,6 @@ PLAYS: Mapping[str, Callable[[Scene, Row], None]] = {
     play.__name__.replace("_", " "): play
     for play in (
         met_by_a_broker,
-        ends_by_itself,
         told_to_end,
         told_twice,
         refused,

@@ -252,7 +252,7 @@ class FullDisk:
         return getattr(os, name)
 
     def pwritev(self, *args):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 @in_loop
@@ -267,14 +267,14 @@ async def test_a_log_that_cannot_be_written_fails_appends_waiters_and_what_comes
     waiter = asyncio.ensure_future(stream.wait_for(1))
     answers = [node.engine.append(stream, b"lost", 1) for _ in range(3)]
     for answer in answers:
-        with pytest.raises(EngineNotRunning, match="No space left on device"):
+        with pytest.raises(EngineNotRunning, match="Input/output error"):
             await answer
-    with pytest.raises(EngineNotRunning, match="No space left on device"):
+    with pytest.raises(EngineNotRunning, match="Input/output error"):
         await waiter
-    with pytest.raises(EngineNotRunning, match="No space left on device"):
+    with pytest.raises(EngineNotRunning, match="Input/output error"):
         node.engine.append(stream, b"after", 1)
     for refused in (node.engine.flush(), node.engine.close_stream(stream), node.engine.open_stream(9, 0)):
-        with pytest.raises(EngineNotRunning, match="No space left on device"):
+        with pytest.raises(EngineNotRunning, match="Input/output error"):
             await refused
     statistics = node.engine.statistics()
     assert (statistics.state, statistics.appends_pending) == ("FAILED", 0)

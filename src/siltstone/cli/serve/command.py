@@ -1,7 +1,8 @@
 """``siltstone serve``: runs a broker, or several on one machine, until Ctrl-C or SIGTERM."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -19,7 +20,7 @@ from siltstone.runtime.clock import SystemClock
 from siltstone.server.admin.addresses import parse_admin_addresses
 from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.node_flags import flags_of_nodes, moved
-from siltstone.server.node_listeners import addresses_of, encrypted_listeners, refuse_unusable_files
+from siltstone.server.node_listeners import addresses_of, refuse_unusable_files
 from siltstone.server.python_process import kept_heap, run
 from siltstone.server.settings.node import DEFAULT_LISTENER, NodeSettings
 from siltstone.server.start_check import ports_of
@@ -151,16 +152,14 @@ def serve(
     network.close_time_limit_ms and engine.close_time_limit_ms together it exits all the same, with status 3 if not
     everything is committed. Press Ctrl-C again to exit immediately; nothing acknowledged is lost, because the next
     start recovers it from the write-ahead log. The broker exits with status 1 when it cannot store data any more, for
-    instance because the disk of the log is full. If the bucket fails, the broker keeps serving until its log is full.
+    instance because the disk of the log has failed. While that disk is full, appends are refused and reads continue.
+    If the bucket fails, the broker keeps serving until its log is full.
     """
     level = level_for(log_level, verbose)
     log_to_stderr(level, log_format, choice.flags.get("engine.node_id") if with_parent else None)
     number = None if node_id is None else str(node_id)
-    settings = choice.settings(
-        listeners=",".join(listeners) or None,
-        advertised_listeners=",".join(advertised) or None,
-        engine__node_id=number,
-    )
+    settings_now = _rereading(choice, listeners, advertised, number)
+    settings = settings_now()
     if only_checks:
         _refuse_to_write(context, tls_self_signed or bool(recover))
         _check_runner(context, runner, with_maintenance=with_maintenance)
@@ -180,9 +179,23 @@ def serve(
     log_options = ("--log-level", level, "--log-format", log_format)
     maintenance = _maintenance_beside(choice, settings, runner, log_options) if with_maintenance else None
     if count == 1:
-        _serve_one(settings, maintenance, client_file, recover, together if with_parent else None)
+        _serve_one(
+            settings, maintenance, client_file, recover, together if with_parent else None, settings_now
+        )
     else:
         _serve_several(choice, settings, count, maintenance, log_options, client_file)
+
+
+def _rereading(
+    choice: StoreChoice, listeners: Sequence[str], advertised: Sequence[str], number: str | None
+) -> Callable[[], NodeSettings]:
+    """Returns what reads the settings, now and at each SIGHUP."""
+    return partial(
+        choice.settings,
+        listeners=",".join(listeners) or None,
+        advertised_listeners=",".join(advertised) or None,
+        engine__node_id=number,
+    )
 
 
 def _refuse_to_write(context: click.Context, would_write: bool) -> None:
@@ -206,6 +219,7 @@ def _serve_one(
     client_file: ClientFile | None,
     recover: Sequence[Path],
     together: str | None,
+    reread: Callable[[], NodeSettings],
 ) -> None:
     """Runs the node in this process until it ends. ``together``: the nodes that end when the process that keeps this
     one is gone; None: no process keeps it."""
@@ -222,6 +236,7 @@ def _serve_one(
             has_parent=together is not None,
             together=others,
             recover=recover,
+            reread=reread,
         ),
         heap,
     )
@@ -251,8 +266,7 @@ def _serve_several(
         node_id: [*own_command(("serve",), choice, flags), *options] for node_id, flags in flags_of.items()
     }
     promised_ms = settings.network.close_time_limit_ms + settings.engine.close_time_limit_ms
-    encrypted = encrypted_listeners(settings, addresses_of(settings))
-    nodes = NodeProcesses(commands, promised_ms, maintenance, client_file, reloads=bool(encrypted))
+    nodes = NodeProcesses(commands, promised_ms, maintenance, client_file)
     is_new = is_missing(settings.metadata)
     if is_new:
         remark(f"creating a new store at {settings.folder}")

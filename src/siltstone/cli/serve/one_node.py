@@ -24,6 +24,7 @@ from siltstone.server.kafka_node import KafkaNode, running_kafka_node
 from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.python_process import tuned_garbage_collection
 from siltstone.server.settings.node import DEFAULT_LISTENER, NodeSettings
+from siltstone.server.settings.rereading import reread_words
 from siltstone.stream_engine.engine import StreamEngine
 
 log = logging.getLogger(__name__)
@@ -41,14 +42,16 @@ async def serve_one_node(
     has_parent: bool = False,
     together: Collection[int] = (),
     recover: Collection[Path] = (),
+    reread: Callable[[], NodeSettings] | None = None,
 ) -> None:
-    """Runs the broker until a signal, or until it cannot store data. ``maintenance`` runs beside it, if given. The
+    """Runs the broker until a signal, or until it cannot store data. ``reread`` reads the settings again, at SIGHUP.
+    ``maintenance`` runs beside it, if given. The
     attached logs in the folders ``recover`` are recovered. ``client_file``: what clients need, for the hint.
     ``has_parent``: the process that keeps this one prints what concerns all nodes; when that process is gone, the nodes
     end ``together``. Raises Failure when the broker was stopped before everything was committed."""
     say = remark if not has_parent else _nothing
     is_new = is_missing(settings.metadata) is True  # before the signals are handled: the disk may hang
-    stopping = BrokerDeadline(settings, say)
+    stopping = BrokerDeadline(settings, say, reread)
     try:
         async with (
             running_kafka_node(
@@ -135,13 +138,20 @@ class Terminal:
 
 
 class BrokerDeadline:
-    """Handles SIGINT and SIGTERM, and SIGHUP where certificates can be read again. The first signal stops the broker
+    """Handles SIGINT and SIGTERM, and SIGHUP once the broker is ready. The first signal stops the broker
     within the time limits of network and engine together; a broker that is still starting ends at once. The second
     signal ends the process at once, unless it is the first signal sent twice (``counted_signals``)."""
 
-    def __init__(self, settings: NodeSettings, say: Callable[..., None] = remark) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        say: Callable[..., None] = remark,
+        reread: Callable[[], NodeSettings] | None = None,
+    ) -> None:
         self.event = asyncio.Event()
         self._say = say
+        self._settings = settings
+        self._reread = reread
         self._limit_ms = settings.network.close_time_limit_ms + settings.engine.close_time_limit_ms
         self._deadline = ProcessDeadline(self.status)
         self._count = counted_signals()
@@ -188,17 +198,22 @@ class BrokerDeadline:
         self._serving.cancel()
 
     def is_ready(self, node: KafkaNode) -> None:
-        """From now on SIGHUP reads certificates and keys of issuers again, if there are certificates. When a terminal
-        is closed, its processes get the signal, too; then it stops the broker."""
+        """From now on SIGHUP reads certificates and keys of issuers again, and says which settings have changed. When a
+        terminal is closed, its processes get the signal, too; then it stops the broker."""
         self._node = node
-        if node.certificates:
-            self._before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: self._hung_up(node))
+        self._before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: self._hung_up(node))
 
     def _hung_up(self, node: KafkaNode) -> None:
         if self._terminal.is_gone:
             self._arrived()
         else:
-            self._loop.call_soon_threadsafe(node.reload_soon)
+            self._loop.call_soon_threadsafe(self._reload, node)
+
+    def _reload(self, node: KafkaNode) -> None:
+        node.reload_soon()
+        if self._reread is not None:
+            words, is_to_be_done = reread_words(self._settings, self._reread)
+            log.log(logging.WARNING if is_to_be_done else logging.INFO, "%s", words)
 
     def status(self) -> int:
         """Returns 0 only if everything is committed."""

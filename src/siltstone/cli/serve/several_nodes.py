@@ -57,7 +57,7 @@ Happening = NodeStarted | NodeEnded | SignalSent | NodeSignal
 class NodeProcesses:
     """``commands``: node id → the command line of its process. ``promised_ms``: how long a node may take to end.
     ``maintenance``: a process beside them, started when all are ready. ``client_file``: what clients need, for the
-    hint. ``reloads``: SIGHUP is passed on to the nodes, which read their certificates again. ``restart_ms_min``: the
+    hint. SIGHUP is passed on to the nodes, which read their certificates again. ``restart_ms_min``: the
     wait before a node that died is started again. ``late_seconds``: how much longer than promised an end
     may take."""
 
@@ -68,12 +68,10 @@ class NodeProcesses:
         maintenance: KeptProcess | None = None,
         client_file: ClientFile | None = None,
         *,
-        reloads: bool = False,
         restart_ms_min: int = RESTART_MS_MIN,
         late_seconds: float = LATE_SECONDS,
     ) -> None:
         self._restart_ms_min = restart_ms_min
-        self._reloads = reloads
         self._terminal = Terminal()
         self._client_file = client_file
         self._happenings: SimpleQueue[Happening] = SimpleQueue()
@@ -207,8 +205,7 @@ class NodeProcesses:
         before: dict[int, Any] = {
             number: signal.signal(number, arrived) for number in (signal.SIGINT, signal.SIGTERM)
         }
-        if self._reloads:
-            before[signal.SIGHUP] = signal.signal(signal.SIGHUP, hung_up)
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, hung_up)
         try:
             yield
         finally:

@@ -228,6 +228,10 @@ class BucketWriteAheadLog:
             self._wake.set()
         return QueuedAppend(self._next_position, header[RECORD_HEADER_BYTES:])
 
+    def why_refused(self, payload_bytes: int) -> str:
+        """A bucket that takes no puts is waited for: an append is in memory then, and its capacity is limited."""
+        return ""
+
     def has_room_for(self, payload_bytes: int) -> bool:
         untrimmed = self._next_position - self._trimmed_position
         return untrimmed + RECORD_OVERHEAD_BYTES + payload_bytes <= self._settings.capacity_bytes

@@ -32,7 +32,7 @@ from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.settings import WalSettings, WalSync
-from siltstone.stream_engine.wal.log_directory import KeptLogFile, LogDirectory, LogFile
+from siltstone.stream_engine.wal.log_directory import KeptLogFile, LogDirectory, LogFile, LogNotSynced
 from siltstone.stream_engine.wal.port import QueuedAppend, WalStatistics, WalWriteFailed
 
 P = ParamSpec("P")
@@ -44,6 +44,10 @@ FREE_FILE_WAIT_MS_MAX = 1 * MINUTE_MS
 """How long the log waits for a free file before it fails. Network and readers give files back within seconds; a process
 that leaks files does not."""
 
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+NO_SPACE_INTERVAL_MS = 500
+"""How often a log whose disk is full looks for space: soon for a person who frees some, and a cheap call."""
+
 HANGS_MS = 5 * SECOND_MS
 HANG_LOGGED_INTERVAL_MS = 30 * SECOND_MS
 """A write that takes so long is logged, and again after the interval: a busy disk takes a second."""
@@ -52,7 +56,13 @@ log = logging.getLogger(__name__)
 
 
 class FileWriteAheadLog:
-    """The log of one node in one directory. ``calls`` must have a thread that no long call occupies."""
+    """The log of one node in one directory. ``calls`` must have a thread that no long call occupies.
+
+    The space of the next log file is reserved when half of the present one is used. When the disk has none left,
+    appends that fit into the present file are still taken, and the others are refused before they have an offset
+    (``why_refused``), until there is space again. So a full disk takes back nothing. What was queued beyond the space
+    that was reserved, a burst larger than half a log file, waits. A sync that fails is the end of the log, whatever its
+    reason."""
 
     def __init__(
         self, directory: Path, node_id: int, settings: WalSettings, calls: BlockingCalls, clock: Clock
@@ -78,6 +88,9 @@ class FileWriteAheadLog:
         self._closing = False
         self._asked_disk_ms = inf
         self._trouble = ""
+        self._full_disk = ""
+        self._looks = asyncio.Event()
+        self._is_reserved = self._looks_for_space = self._is_stuck = False
         self._on_durable: Callable[[int], None] = lambda _: None
         self._on_failure: Callable[[BaseException], None] = lambda _: None
         self._tasks = TaskGroup("wal", self._failed)
@@ -157,6 +170,21 @@ class FileWriteAheadLog:
         untrimmed = self._next_position - self._trimmed_position
         return untrimmed + RECORD_OVERHEAD_BYTES + payload_bytes <= self._settings.capacity_bytes
 
+    def why_refused(self, payload_bytes: int) -> str:
+        if not self._full_disk:
+            return ""
+        end = self._written_position if self._is_stuck else self._file_end
+        fits = self._next_position + RECORD_OVERHEAD_BYTES + payload_bytes <= end
+        return "" if fits else self._full_disk
+
+    @property
+    def _file_end(self) -> int:
+        """The log position up to which records fit into the present log file."""
+        newest = self._live[-1] if self._live else None
+        if not isinstance(newest, LogFile):
+            return self._written_position
+        return newest.first_position + newest.size_bytes - LOG_FILE_HEADER_BYTES
+
     async def trim(self, position: int) -> None:
         self._trimmed_position = max(self._trimmed_position, position)
         retired: list[LogFile | KeptLogFile] = []
@@ -202,6 +230,7 @@ class FileWriteAheadLog:
         if self._closing:
             return
         self._closing = True
+        self._looks.set()
         self._wake.set()
         await self._tasks.drain()
         await self._timer.cancel()
@@ -219,6 +248,7 @@ class FileWriteAheadLog:
             bytes_untrimmed=self._next_position - self._trimmed_position,
             segments=len(self._live),
             trouble=self._trouble,
+            full_disk=self._full_disk,
             write_seconds=self._write_seconds.counts(),
         )
 
@@ -228,6 +258,8 @@ class FileWriteAheadLog:
         while self._queue or self._rolls or not self._closing:
             if self._rolls:
                 await self._roll()
+            elif self._looks_for_space or self._is_next_wanted():
+                await self._reserve_next()
             elif self._queue:
                 await self._write_next_group()
             elif self._is_unsynced and self._sync_is_due():
@@ -254,13 +286,76 @@ class FileWriteAheadLog:
         if not self._has_file_for(group_bytes):
             await self._begin_file(group_bytes)
         begun_ms = self._clock.monotonic_ms()
-        await self._on_disk(self._write_group, buffers, sync)
+        await self._write(buffers, sync)
         self._write_seconds.observe((self._clock.monotonic_ms() - begun_ms) / 1000)
         self._written_position += group_bytes
         self._account(records, group_bytes)
         if sync:
             self._synced()
         self._on_durable(self._written_position)
+
+    async def _write(self, buffers: list[Buffer], sync: bool) -> None:
+        """Writes a group. File systems that never overwrite need space although it was reserved: then the same bytes
+        are written again, at the same place, when there is space. Raises OSError."""
+        while True:
+            try:
+                await self._on_disk(self._write_group, buffers, sync)
+            except OSError as trouble:
+                await self._wait_for_space(trouble)
+            else:
+                self._is_stuck = False
+                return
+
+    # -- a full disk -------------------------------------------------------------------------------------
+
+    def _is_next_wanted(self) -> bool:
+        newest = self._live[-1] if self._live else None
+        if self._is_reserved or self._full_disk or self._closing or not isinstance(newest, LogFile):
+            return False
+        return (self._file_end - self._written_position) * 2 < newest.size_bytes
+
+    async def _reserve_next(self) -> None:
+        """Reserves the space of the next log file, or notes that the disk is full. Raises OSError."""
+        self._looks_for_space = False
+        try:
+            await self._on_disk(self._directory.reserve, self._settings.segment_bytes)
+        except OSError as trouble:
+            if trouble.errno not in NO_SPACE:
+                raise
+            self._note_full_disk(trouble)
+        else:
+            self._is_reserved = True
+            if self._full_disk:
+                self._full_disk = ""
+                log.warning("the write-ahead log in %s has space again, and appends are taken", self._folder)
+
+    def _note_full_disk(self, trouble: OSError) -> None:
+        if not self._full_disk:
+            self._full_disk = (
+                f"the disk of the write-ahead log in {self._folder} is full ({trouble.strerror}): free some space, and "
+                "the log continues by itself"
+            )
+            log.error("appends are refused as soon as the open log file is full: %s", self._full_disk)
+            self._timer.start("space", self._look_for_space_at_intervals())
+
+    async def _look_for_space_at_intervals(self) -> None:
+        while self._full_disk:
+            await self._clock.sleep_ms(NO_SPACE_INTERVAL_MS)
+            self._looks_for_space = bool(self._full_disk)
+            self._looks.set()
+            self._wake.set()
+
+    async def _wait_for_space(self, trouble: OSError) -> None:
+        """Raises ``trouble`` unless the disk is full, and space may come."""
+        if trouble.errno not in NO_SPACE or isinstance(trouble, LogNotSynced):
+            raise trouble
+        self._is_stuck = True
+        self._note_full_disk(trouble)
+        self._looks.clear()
+        if not self._closing:
+            await self._looks.wait()
+        if self._closing:
+            raise trouble
 
     async def _on_disk(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         self._asked_disk_ms = self._clock.monotonic_ms()
@@ -299,8 +394,11 @@ class FileWriteAheadLog:
     def _take_group(self) -> tuple[list[Buffer], int, int]:
         """Takes the next group, at least one record, from the queue; returns its buffers, number of records, bytes."""
         group_bytes = records = 0
+        bytes_max = self._settings.group_bytes_max
+        if self._full_disk:  # there is no next file, so this one is used to its end
+            bytes_max = min(bytes_max, max(0, self._file_end - self._written_position))
         for record_bytes in self._queue_sizes:
-            if records and group_bytes + record_bytes > self._settings.group_bytes_max:
+            if records and group_bytes + record_bytes > bytes_max:
                 break
             group_bytes += record_bytes
             records += 1
@@ -353,7 +451,8 @@ class FileWriteAheadLog:
                 self._live.append(await self._on_disk(self._new_file, self._written_position, group_bytes))
             except OSError as trouble:
                 if trouble.errno not in NO_FREE_FILE:
-                    raise
+                    await self._wait_for_space(trouble)
+                    continue
                 if self._clock.monotonic_ms() >= until_ms:
                     raise OSError(
                         trouble.errno,
@@ -370,6 +469,7 @@ class FileWriteAheadLog:
                     log.error("appends wait: %s", self._trouble)
                 await self._clock.sleep_ms(FREE_FILE_INTERVAL_MS)
             else:
+                self._is_reserved = self._is_stuck = False
                 return
 
     def _end_newest(self) -> None:

@@ -29,6 +29,7 @@ from threading import RLock
 from msgspec.structs import replace
 
 from siltstone.model.buffers import Buffers
+from siltstone.model.limits import KIB
 from siltstone.object_formats.identity import (
     DamagedIdentity,
     IdentityOfNewerVersion,
@@ -50,6 +51,7 @@ from siltstone.object_formats.log_file import (
 from siltstone.runtime.files import (
     PRIVATE_FILE_MODE,
     PRIVATE_FOLDER_MODE,
+    opened,
     replace_file,
     sync_directory,
     take_from_others,
@@ -62,8 +64,17 @@ SPARES_MAX = 4
 """The most trimmed log files kept to be used again: as many as the commit of a cache block of default size frees, and
 some more."""
 
+NAMES_BYTES = 64 * KIB
+"""A spare that is reserved is larger by so much than the log file that is made of it. On a full disk the rest is given
+back, so that the new file can be named in the identity."""
+
 NO_FILE = -1
 CLOSED = -1
+
+
+class LogNotSynced(OSError):
+    """A sync failed. What was written before may be lost, whatever a later sync says, so the log ends whatever the
+    error number is."""
 
 
 class LogFile:
@@ -77,7 +88,9 @@ class LogFile:
         self._at = 0
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE_MODE)
         try:
-            if os.fstat(self._descriptor).st_size < size_bytes:
+            if (found_bytes := os.fstat(self._descriptor).st_size) > size_bytes:
+                os.ftruncate(self._descriptor, size_bytes)
+            elif found_bytes < size_bytes:
                 os.posix_fallocate(self._descriptor, 0, size_bytes)
                 self.sync()  # before the header: else a power failure may leave a file shorter than its header says
             self.write([encode_log_file_header(header)])
@@ -93,9 +106,12 @@ class LogFile:
         self._at += write_at(self._descriptor, buffers, self._at)
 
     def sync(self) -> None:
-        """Does nothing when the file is closed: it was synced before."""
+        """Does nothing when the file is closed: it was synced before. Raises LogNotSynced."""
         if self._descriptor != CLOSED:
-            os.fdatasync(self._descriptor)
+            try:
+                os.fdatasync(self._descriptor)
+            except OSError as trouble:
+                raise LogNotSynced(trouble.errno, trouble.strerror, str(self.path)) from trouble
 
     def close(self) -> None:
         """May be called again."""
@@ -335,6 +351,22 @@ class LogDirectory:
             segment.close()
             raise
         return segment
+
+    def reserve(self, size_bytes: int) -> None:
+        """Makes sure that there is a spare that is large enough for a log file of this size. Raises OSError; then
+        nothing is left of the try."""
+        if self._spares and self._spares[-1].stat().st_size >= size_bytes:
+            return
+        self._spare_number += 1
+        spare = self._directory / f"{self._spare_number}.spare"
+        try:
+            with opened(spare, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE_MODE) as descriptor:
+                os.posix_fallocate(descriptor, 0, size_bytes + NAMES_BYTES)
+                os.fdatasync(descriptor)
+        except OSError:
+            spare.unlink(missing_ok=True)
+            raise
+        self._spares.append(spare)
 
     def begin_with(self, oldest_position: int) -> None:
         """Records that the log files below this position hold nothing that is needed, before they are retired."""

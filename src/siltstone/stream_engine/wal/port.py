@@ -54,7 +54,8 @@ class QueuedAppend(msgspec.Struct, frozen=True, gc=False):
 
 
 class WalStatistics(msgspec.Struct, frozen=True):
-    """``trouble``: what the log waits for, and appends with it; empty while it waits for nothing."""
+    """``trouble``: what the log waits for, and appends with it; empty while it waits for nothing. ``full_disk``: why
+    appends are refused, or soon will be; empty while there is space."""
 
     appends: int
     groups: int
@@ -63,8 +64,16 @@ class WalStatistics(msgspec.Struct, frozen=True):
     bytes_untrimmed: int
     segments: int
     trouble: str = ""
+    full_disk: str = ""
     write_seconds: HistogramCounts = HistogramCounts()
     """The time of each group: its write, and its sync where one is due."""
+
+    @property
+    def words_of_trouble(self) -> str:
+        """Says why appends wait, or are refused; empty: they are answered."""
+        if self.trouble:
+            return f"appends wait: {self.trouble}"
+        return f"appends are refused: {self.full_disk}" if self.full_disk else ""
 
 
 class WriteAheadLog(Protocol):
@@ -118,6 +127,11 @@ class WriteAheadLog(Protocol):
 
     def has_room_for(self, payload_bytes: int) -> bool:
         """Returns whether an append of this size keeps the untrimmed log within its capacity."""
+        ...
+
+    def why_refused(self, payload_bytes: int) -> str:
+        """Returns why an append of this size is refused, with what to do: the disk is full, and the space that is
+        reserved has no room for it. Empty: it is not. Appends that were queued before are written all the same."""
         ...
 
     async def trim(self, position: int) -> None:

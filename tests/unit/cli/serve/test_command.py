@@ -47,6 +47,7 @@ class Served:
         has_parent: bool,
         together: list[int],
         recover: list[Path],
+        reread: object = None,
     ) -> None:
         self.recover, self.client_file = recover, client_file
         self.settings, self.addresses = settings, [*addresses]

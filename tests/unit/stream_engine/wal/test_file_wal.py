@@ -341,7 +341,8 @@ def test_the_log_of_another_node_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("step", "number"), [("write", errno.ENOSPC), ("sync", errno.EIO), ("reserve", errno.ENOSPC)]
+    ("step", "number"),
+    [("write", errno.EIO), ("sync", errno.EIO), ("sync", errno.ENOSPC), ("reserve", errno.EIO)],
 )
 def test_a_disk_that_refuses_fails_the_log_once_and_confirms_nothing_more(tmp_path, disk, step, number):
     async def main():
