@@ -7,11 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.errors import StreamingQueryException
 
 import siltstone
+from siltstone.cli.main import cli
+from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.connection import parse_bootstrap
+from siltstone.kafka_client.groups import all_groups, committed_texts, query_of_text
+from siltstone.runtime.clock import SystemClock
+from siltstone.runtime.randomness import system_randomness
 from support.broker.cluster_clients import until
 from support.kafka.quiet_client import QUIET
 
@@ -105,3 +112,61 @@ def test_ss13_an_idle_query_has_committed_its_last_micro_batch(
                 time.sleep(0.2)
     finally:
         query.stop()
+
+
+def groups_of(broker: siltstone.Broker) -> dict[str, dict[str, Any]]:
+    with Cluster(parse_bootstrap(broker.bootstrap_servers, "test"), SystemClock(), system_randomness()) as it:
+        found = {each.group_id for each in all_groups(it)}
+        return {
+            name: {key.topic: query_of_text(text) for key, text in committed_texts(it, name).items()}
+            for name in found
+        }
+
+
+@pytest.mark.parametrize("name", ["late flights", None])
+def test_ss26_a_query_is_a_group_under_its_name_or_its_id(
+    spark: Any, tmp_path: Path, name: str | None
+) -> None:
+    """With its backlog in records, bytes and seconds; after a restart it is the same group."""
+    with siltstone.Broker(tmp_path / "store") as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
+        admin.create_topics([NewTopic("t", 2)])["t"].result(60)
+        seen = []
+        for _ in range(2):
+            produce(broker, "t", 30)
+            reader = spark.readStream.format("siltstone").options(store=str(broker.folder), subscribe="t")
+            frame = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=10).load()
+            writer = frame.writeStream.format("noop").option(
+                "checkpointLocation", str(tmp_path / "checkpoint")
+            )
+            writer = writer if name is None else writer.queryName(name)
+            while not ended(query := writer.trigger(availableNow=True).start()):
+                pass
+            group = name or f"spark-{query.id}"
+            seen.append(group)
+            found = groups_of(broker)
+            assert list(found) == [group]
+            text = found[group]["t"]
+            assert text is not None and (text.siltstone_query, text.id) == (group, query.id)
+            shown = CliRunner().invoke(cli, ["groups", "describe", "-b", broker.bootstrap_servers, group])
+            assert f"{group} ({query.id}): 0 records" in " ".join(shown.output.split())
+        assert len(set(seen)) == 1 and committed(broker, group, "t") == [30, 30]
+        assert not list((broker.folder / "bucket").glob("staging/queries/*")), "the answers were deleted"
+
+
+def test_ss27_no_group_where_it_is_turned_off_and_none_of_another_program(spark: Any, tmp_path: Path) -> None:
+    with siltstone.Broker(tmp_path / "store") as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
+        admin.create_topics([NewTopic("t", 2)])["t"].result(60)
+        produce(broker, "t", 30)
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "billing", **QUIET})
+        consumer.commit(offsets=[TopicPartition("t", 0, 3)], asynchronous=False)
+        consumer.close()
+        for name, options in (("off", {"groupId": ""}), ("billing", {})):
+            reader = spark.readStream.format("siltstone").options(store=str(broker.folder), subscribe="t")
+            frame = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=10, **options).load()
+            writer = frame.writeStream.format("noop").queryName(name).trigger(availableNow=True)
+            while not ended(writer.option("checkpointLocation", str(tmp_path / name)).start()):
+                pass
+        assert list(groups_of(broker)) == ["billing"]
+        assert committed(broker, "billing", "t")[0] == 3

@@ -333,16 +333,60 @@ def _offsets(group: OffsetFetchResponseGroup) -> dict[TopicPartition, int]:
     return found
 
 
+def committed_texts(cluster: Cluster, group_id: str) -> dict[TopicPartition, str]:
+    """Returns the text that was committed with each offset of a group. Raises KafkaRefusal, KafkaNotReady."""
+    return cluster.patiently(lambda: _committed_texts(cluster, group_id))
+
+
+def _committed_texts(cluster: Cluster, group_id: str) -> dict[TopicPartition, str]:
+    (node_id,) = cluster.coordinators_of([group_id])
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)])
+    (group,) = cluster.broker(node_id).call(request, OffsetFetchResponse).groups
+    there = _offsets(group)
+    texts = {
+        TopicPartition(topic.name, each.partition_index): each.metadata or ""
+        for topic in group.topics
+        for each in topic.partitions
+    }
+    return {key: texts[key] for key in there}
+
+
+QUERY_MARK = '{"siltstone_query":'
+"""What the text begins with that a streaming query of Siltstone commits beside its offsets."""
+
+
+class QueryText(msgspec.Struct, frozen=True):
+    """The text beside an offset: the query, its backlog when it committed the offset, and the host of the process that
+    plans it."""
+
+    siltstone_query: str
+    id: str
+    records: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    host: str = ""
+
+
+def query_of_text(text: str) -> QueryText | None:
+    """Returns the query that has committed an offset with the text; None for the text of another program."""
+    if not text.startswith(QUERY_MARK):
+        return None
+    try:
+        return msgspec.json.decode(text, type=QueryText)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
 def commit_offsets(
-    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int], metadata: str = ""
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int], text: str = ""
 ) -> None:
-    """Commits offsets for a group without members, each with the text ``metadata``. Raises KafkaRefusal, for example
-    if the group has members, and KafkaNotReady."""
-    cluster.patiently(lambda: _commit_offsets(cluster, group_id, offsets, metadata))
+    """Commits offsets for a group without members, each with the text. Raises KafkaRefusal, for example if the group
+    has members, and KafkaNotReady."""
+    cluster.patiently(lambda: _commit_offsets(cluster, group_id, offsets, text))
 
 
 def offset_commit_topics(
-    offsets: Mapping[TopicPartition, int], metadata: str = ""
+    offsets: Mapping[TopicPartition, int], text: str = ""
 ) -> list[OffsetCommitRequestTopic]:
     return [
         OffsetCommitRequestTopic(
@@ -351,7 +395,7 @@ def offset_commit_topics(
                 OffsetCommitRequestPartition(
                     partition_index=number,
                     committed_offset=offsets[TopicPartition(topic, number)],
-                    committed_metadata=metadata,
+                    committed_metadata=text,
                 )
                 for number in numbers
             ],
@@ -361,10 +405,10 @@ def offset_commit_topics(
 
 
 def _commit_offsets(
-    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int], metadata: str
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int], text: str
 ) -> None:
     (node_id,) = cluster.coordinators_of([group_id])
-    request = OffsetCommitRequest(group_id=group_id, topics=offset_commit_topics(offsets, metadata))
+    request = OffsetCommitRequest(group_id=group_id, topics=offset_commit_topics(offsets, text))
     answer = cluster.broker(node_id).call(request, OffsetCommitResponse)
     for topic in answer.topics:
         for partition in topic.partitions:

@@ -16,8 +16,14 @@ from siltstone.metadata.image import ImageView
 from siltstone.metadata.refusals import StreamNotExist
 from siltstone.metadata.streams import first_holding
 from siltstone.model.errors import InvalidRequest
-from siltstone.model.limits import SCAN_PIN_OVERDUE_MS
+from siltstone.model.limits import KIB, SCAN_PIN_OVERDUE_MS
 from siltstone.model.objects import ObjectRange, ObjectState
+
+OFFSET_BYTES_UNKNOWN = 1 * KIB
+"""The size of a record, as long as no object has one."""
+
+RANGES_COUNTED_MAX = 1_000
+"""The size of a backlog is a figure for people: a longer one is estimated from its beginning."""
 
 
 class OffsetOutOfRange(InvalidRequest):
@@ -57,6 +63,23 @@ def find_ranges(
         found.append(held)
         next_offset = held.end_offset
     return found
+
+
+def bytes_between(
+    image: ImageView, stream_id: int, start: int, end: int, ranges_max: int = RANGES_COUNTED_MAX
+) -> int:
+    """Returns about how many bytes, as stored, the offsets [start, end) of a stream have. Offsets in no object, and
+    behind the first ``ranges_max`` ranges, are taken to be as large as those before them. Raises what
+    ``find_ranges`` does."""
+    total = covered = 0
+    per_offset = OFFSET_BYTES_UNKNOWN
+    for held in find_ranges(image, stream_id, start, max(start, end), ranges_max):
+        offsets = held.end_offset - held.start_offset
+        per_offset = max(1, held.size_bytes // offsets)
+        within = min(held.end_offset, end) - max(held.start_offset, start)
+        total += held.size_bytes * within // offsets
+        covered += within
+    return total + max(0, end - start - covered) * per_offset
 
 
 def expired_objects(

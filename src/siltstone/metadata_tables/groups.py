@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from siltstone.metadata.lookup import committed_object
+from siltstone.metadata.lookup import bytes_between, committed_object
 from siltstone.metadata.streams import first_holding
 from siltstone.metadata_tables.columns import (
     MetadataTable,
@@ -31,6 +31,7 @@ class CommittedLag(msgspec.Struct, frozen=True):
     start_offset: int
     end_offset: int
     since_ms: int
+    size_bytes: int = 0
 
     @property
     def records(self) -> int:
@@ -65,7 +66,10 @@ def lags(moment: Moment, topic: str | None = None) -> Iterator[CommittedLag]:
             if at < len(stream.ranges):
                 metadata = committed_object(moment.image, stream.ranges[at].object_id)
                 since_ms = 0 if metadata is None else metadata.data_time_ms
-        yield CommittedLag(commit, stream.start_offset, end_offset, since_ms)
+        size_bytes = 0
+        if offset < end_offset:
+            size_bytes = bytes_between(moment.image, stream.stream_id, offset, end_offset)
+        yield CommittedLag(commit, stream.start_offset, end_offset, since_ms, size_bytes)
 
 
 GROUP_LAGS = MetadataTable(
@@ -80,6 +84,7 @@ GROUP_LAGS = MetadataTable(
         whole("start_offset", "The first offset that is kept: records before it were deleted."),
         whole("end_offset", "The offset after the last one that is in objects."),
         whole("lag_records", "How many offsets it has not committed.", "records"),
+        whole("lag_bytes", "About how many bytes these have, as stored.", "size_bytes"),
         computed(
             "lag_seconds",
             MetadataType.NUMBER,
@@ -102,6 +107,7 @@ class _GroupRow(msgspec.Struct, frozen=True):
     topics: int
     partitions: int
     lag_records: int
+    lag_bytes: int
     lag_seconds: float | None
     committed_ms: int
 
@@ -116,6 +122,7 @@ def _groups(moment: Moment, topic: str | None) -> Iterator[_GroupRow]:
             len({each.commit.topic for each in held}),
             len(held),
             sum(each.records for each in held),
+            sum(each.size_bytes for each in held),
             _longest(each.seconds(moment.now_ms) for each in held),
             max(each.commit.committed_ms for each in held),
         )
@@ -133,6 +140,7 @@ GROUPS = MetadataTable(
         whole("topics", "Of how many topics it has committed offsets."),
         whole("partitions", "Of how many partitions."),
         whole("lag_records", "How many offsets it has not committed in these."),
+        whole("lag_bytes", "About how many bytes these have, as stored."),
         field(
             "lag_seconds", MetadataType.NUMBER, "The longest of its lags in seconds; null if none is known."
         ),

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from siltstone.foundation.milliseconds import first_ms_at_or_after
 from siltstone.offline.topic_streams import PartitionName
 from siltstone.record_columns.row_columns import chosen_columns
 from siltstone.scanning.failures import ScanRefused
+from siltstone.scanning.found_values import columns_to_read
 from siltstone.scanning.request import (
     EARLIEST,
     LATEST,
@@ -21,6 +23,14 @@ from siltstone.scanning.request import (
     ValueWish,
     lease_ms_of,
 )
+from siltstone.topic_configs.table_export import (
+    VARIANT,
+    TableColumn,
+    columns_of,
+    infers_columns,
+    table_columns,
+)
+from siltstone.topic_configs.values import InvalidTopicConfig, list_items
 from siltstone.value_formats.settling import given_schema
 from siltstone.value_formats.value_format import BadValues, FormatKind, encode_type
 
@@ -49,14 +59,14 @@ def scan_request(
     registry: str = "",
     subject: str = "",
     message: str = "",
-    bad_values: str = "fail",
+    bad_values: str | None = None,
+    schema_location: Path | str = "",
 ) -> ScanRequest:
     """``start`` and ``end`` hold for all partitions, or are given for each by its number; ``end`` is exclusive. A time
     without a record at or after it is the partition's end. ``headers`` adds that column.
 
     ``partitions`` is one number or several. ``limit``: so many records are enough, the first ones in the order of
     partitions and offsets. Where the metadata says that every offset is a record, nothing behind them is planned.
-
     ``timestamp_from`` (inclusive) and ``timestamp_until`` (exclusive) choose records by their own times, wherever they
     lie. ``trust_batch_timestamps`` skips blocks whose headers say that they are older; use it only if the topic's
     producers set timestamps correctly.
@@ -72,28 +82,29 @@ def scan_request(
     JSON also a pyarrow type; ``registry`` is the URL or the folder of a schema registry, ``subject`` the name there
     (topic-value by default), ``message`` a Protobuf message. ``bad_values``: ``fail``, or ``null``.
 
+    ``value="json"`` with ``columns="infer"``, or with ``columns="infer, at timestamp"``, makes a column of each field
+    of JSON objects (``scanning.found_values``). A value that is no object is then rescued whole, unless ``bad_values``
+    is given. ``schema_location`` is the folder or the URL where the columns are kept for the next time.
+
     ``lease``: how long the objects of the plan are kept for this scan, at most a day, although compaction replaces
     them; reading later may end with ScanOutdated. The scan writes a pin into the metadata for it. With ``0`` it writes
     nothing, which suits a program that may only read the metadata, and the objects are kept for the grace period.
 
     Raises ColumnUnknown, ScanRefused, FormatRefused."""
     named = (topics,) if isinstance(topics, str) else tuple(topics)
+    chosen, found = wished_columns(columns, with_headers=headers)
     return ScanRequest(
-        topics=named,
-        partitions=_numbers(partitions),
-        start=_bounds(start, named, "start"),
-        end=_bounds(end, named, "end"),
-        columns=chosen_columns(columns, with_headers=headers),
-        tail=_tail(tail),
-        isolation=isolation_of(isolation),
-        fail_on_data_loss=fail_on_data_loss,
+        topics=named, partitions=_numbers(partitions),
+        start=_bounds(start, named, "start"), end=_bounds(end, named, "end"), columns=chosen,
+        tail=_tail(tail), isolation=isolation_of(isolation), fail_on_data_loss=fail_on_data_loss,
         lease_ms=lease_ms_of(lease),
         times=time_range(
             _time_ms(timestamp_from, "timestamp_from"), _time_ms(timestamp_until, "timestamp_until"),
             trusts_batches=trust_batch_timestamps,
         ),
         values=value_wish(
-            value, schema=schema, registry=registry, subject=subject, message=message, bad_values=bad_values
+            value, schema=schema, registry=registry, subject=subject, message=message, bad_values=bad_values,
+            found=found, location=str(schema_location),
         ),
         rows_max=_limit(limit),
     )  # fmt: skip
@@ -128,6 +139,27 @@ def time_range(
     return TimeRange(from_ms, until_ms, trusts_batches)
 
 
+def wished_columns(
+    columns: Sequence[str] | str | None, *, with_headers: bool
+) -> tuple[tuple[str, ...], tuple[TableColumn, ...] | None]:
+    """Returns the columns of records that are read, and the columns that are listed beside ``infer``; None if columns
+    are not found. Raises ColumnUnknown, ScanRefused."""
+    items = tuple(list_items(columns)) if isinstance(columns, str) else tuple(columns or ())
+    if items == (VARIANT,):
+        raise ScanRefused(
+            "columns='variant' is for siltstone.spark.read, where Spark parses the values: here, read value='string'"
+            " and use try_parse_json(value)"
+        )
+    if not infers_columns(items):
+        return chosen_columns(columns, with_headers=with_headers), None
+    try:
+        table_columns("columns", items)
+        listed = columns_of(items)
+    except InvalidTopicConfig as refused:
+        raise ScanRefused(str(refused)) from None
+    return columns_to_read(with_headers=with_headers), listed
+
+
 def value_wish(
     kind: str | None,
     *,
@@ -135,9 +167,16 @@ def value_wish(
     registry: str = "",
     subject: str = "",
     message: str = "",
-    bad_values: str = "fail",
+    bad_values: str | None = None,
+    found: tuple[TableColumn, ...] | None = None,
+    location: str = "",
 ) -> ValueWish | None:
-    """Returns how values are decoded; None if values stay bytes. Raises ScanRefused, FormatRefused."""
+    """Returns how values are decoded; None if values stay bytes. ``found`` are the columns that are listed where the
+    others are found. Raises ScanRefused, FormatRefused."""
+    if found is not None:
+        return _found_wish(kind, schema or registry or subject or message, bad_values, found, location)
+    if location:
+        raise ScanRefused("a place of columns is given, and no columns are found: write columns='infer', too")
     if kind is None:
         if schema is not None or registry or subject or message:
             raise ScanRefused(
@@ -145,14 +184,36 @@ def value_wish(
             )
         return None
     try:
-        format_kind, on_bad = FormatKind(kind), BadValues(bad_values)
+        format_kind, on_bad = FormatKind(kind), BadValues(bad_values or "fail")
     except ValueError:
+        on_bad = BadValues.RESCUE
+    if on_bad is BadValues.RESCUE:
         raise ScanRefused(
-            f"value={kind!r} with bad_values={bad_values!r}: value is one of {_kinds()}, bad_values is fail or null"
-        ) from None
+            f"value={kind!r} with bad_values={bad_values!r}: value is one of {_kinds()}, bad_values is fail or null;"
+            " with columns='infer' it may be rescue"
+        )
     reader, arrow_type = given_schema(format_kind, schema)
     type_ipc = b"" if arrow_type is None else encode_type(arrow_type)
     return ValueWish(format_kind, reader, type_ipc, registry, subject, message, on_bad)
+
+
+def _found_wish(
+    kind: str | None,
+    schema: Any,
+    bad_values: str | None,
+    listed: tuple[TableColumn, ...],
+    location: str,
+) -> ValueWish:
+    if kind != FormatKind.JSON.value or schema:
+        raise ScanRefused(
+            "columns='infer' finds the fields of JSON objects: give value='json' and no schema, and list the columns"
+            " whose types you know, as in columns='infer, at timestamp'"
+        )
+    try:
+        on_bad = BadValues(bad_values or "rescue")
+    except ValueError:
+        raise ScanRefused(f"bad_values={bad_values!r}: it is rescue, fail or null") from None
+    return ValueWish(FormatKind.JSON, on_bad=on_bad, infers=True, listed=listed, location=location)
 
 
 def _kinds() -> str:

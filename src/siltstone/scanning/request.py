@@ -11,6 +11,7 @@ from siltstone.model import limits
 from siltstone.offline.topic_streams import PartitionName
 from siltstone.record_columns.row_columns import ROW_COLUMNS
 from siltstone.scanning.failures import ScanRefused
+from siltstone.topic_configs.table_export import TableColumn
 from siltstone.value_formats.value_format import BadValues, FormatKind, Schema, ValueFormat
 
 SCAN_LEASE_MS = 1 * limits.HOUR_MS
@@ -84,7 +85,11 @@ class TimeRange(msgspec.Struct, frozen=True):
 
 class ValueWish(msgspec.Struct, frozen=True):
     """Says how the caller wants the column ``value`` decoded, before the schema has been looked up. The schema is
-    ``reader`` or ``type_ipc`` if the caller gives one of them, otherwise the newest of ``subject`` in the registry."""
+    ``reader`` or ``type_ipc`` if the caller gives one of them, otherwise the newest of ``subject`` in the registry.
+
+    ``infers``: each field of JSON objects becomes a column, which is found from the records unless it is among
+    ``listed``. The columns that were found are kept at ``location``, the URL or the folder of a place beside the
+    query's own state; "": they are not kept."""
 
     kind: FormatKind
     reader: Schema | None = None
@@ -93,6 +98,9 @@ class ValueWish(msgspec.Struct, frozen=True):
     subject: str = ""
     message: str = ""
     on_bad: BadValues = BadValues.FAIL
+    infers: bool = False
+    listed: tuple[TableColumn, ...] = ()
+    location: str = ""
 
 
 class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -126,4 +126,8 @@ class Scan:
 
     def _notes(self) -> list[str]:
         more = len(self.plan.cuts) - PARTITIONS_SHOWN_MAX
-        return [*([f"and {counted(more, 'partition')} more"] if more > 0 else []), *self.plan.warnings]
+        return [
+            *([f"and {counted(more, 'partition')} more"] if more > 0 else []),
+            *self.plan.news,
+            *self.plan.warnings,
+        ]

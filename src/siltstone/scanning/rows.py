@@ -21,6 +21,7 @@ from siltstone.record_columns.row_columns import VALUE
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness
 from siltstone.scanning.failures import ScanDamaged
+from siltstone.scanning.found_values import FoundValueColumns
 from siltstone.scanning.reading import UnitBlocks
 from siltstone.scanning.tail import TailReader
 from siltstone.scanning.transactions import are_aborted
@@ -60,8 +61,9 @@ def unit_rows(
             yield batch
         return
     tally = BadValueCount()
-    values = ValueColumn(unit.columns, unit.value_format, tally)
-    if on_far_time is None and unit.value_format.on_bad is BadValues.NULL:
+    makes = ValueColumn if unit.value_format.found is None else FoundValueColumns
+    values = makes(unit.columns, unit.value_format, tally)
+    if on_far_time is None and unit.value_format.on_bad is not BadValues.FAIL:
         on_far_time = tally.add_far_time
     for partition, batch in _rows(
         unit, values.read_columns, clock, rng, on_far_time, security, request_bytes_max

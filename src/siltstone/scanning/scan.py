@@ -35,6 +35,8 @@ from siltstone.scanning.planning import (
 )
 from siltstone.scanning.request import Bound, BoundKind, Bounds, Isolation, ScanRequest, Tail
 from siltstone.scanning.rows import unit_rows
+from siltstone.scanning.sampling import NEWEST_RECORDS, sampled_values
+from siltstone.scanning.settling import found_format
 from siltstone.scanning.tail import TailEnds, tail_ends
 from siltstone.scanning.times import committed_offset_at
 from siltstone.scanning.transactions import AbortedOf, CommittedEnds, aborted_of
@@ -50,7 +52,7 @@ log = logging.getLogger(__name__)
 class ScanPlan(msgspec.Struct, frozen=True):
     """A planned scan: each time it is read it gives the same rows. ``version`` is that of the metadata's image;
     ``warnings`` name the parts of the request that were left out. ``rows_max``: the first rows that are enough; 0: all
-    are wanted."""
+    are wanted. ``news`` says which columns the plan has found in the values, and which types it has widened."""
 
     version: int
     planned_ms: int
@@ -61,6 +63,7 @@ class ScanPlan(msgspec.Struct, frozen=True):
     units: tuple[ScanUnit, ...]
     warnings: tuple[str, ...]
     rows_max: int = 0
+    news: tuple[str, ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -97,7 +100,7 @@ def _planned(
     wanted: Sequence[ScanPartition],
     committed: CommittedEnds,
 ) -> ScanPlan:
-    value_format = _value_format(source, request, wanted, committed)
+    value_format, news = _value_format(source, request, wanted, committed)
     request = msgspec.structs.replace(request, value_format=value_format)
     lease_until_ms = _pin(source, request)
     image = source.metadata.refresh()
@@ -140,7 +143,7 @@ def _planned(
     held = [msgspec.structs.replace(unit, pieces=_without(aborted, pieces)) for pieces in planned.units]
     return ScanPlan(
         image.version, unit.planned_ms, lease_until_ms, request.columns, request.value_format, tuple(cuts),
-        (*held, *tails), tuple(warnings), request.rows_max,
+        (*held, *tails), tuple(warnings), request.rows_max, news,
     )  # fmt: skip
 
 
@@ -188,7 +191,7 @@ def settle_values(source: MaintenanceContext, request: ScanRequest) -> ValueForm
     if request.values is None or request.value_format is not None:
         return request.value_format
     wanted = wanted_partitions(source.metadata.refresh(), request)
-    return _value_format(source, request, wanted, CommittedEnds(source))
+    return _value_format(source, request, wanted, CommittedEnds(source))[0]
 
 
 def _value_format(
@@ -196,11 +199,15 @@ def _value_format(
     request: ScanRequest,
     wanted: Sequence[ScanPartition],
     committed: CommittedEnds,
-) -> ValueFormat | None:
+) -> tuple[ValueFormat | None, tuple[str, ...]]:
+    """Returns the format, and what was found of the columns."""
     if request.values is None or request.value_format is not None:
-        return request.value_format
-    topics = (each.topic.name for each in wanted)
-    return settled(request.values, topics, lambda: _sample(source, request, wanted, committed))
+        return request.value_format, ()
+    if request.values.infers:
+        topics = ", ".join(sorted({each.topic.name for each in wanted}))
+        return found_format(request.values, topics, lambda: _wide_sample(source, request, wanted, committed))
+    names = (each.topic.name for each in wanted)
+    return settled(request.values, names, lambda: _sample(source, request, wanted, committed)), ()
 
 
 def _sample(
@@ -221,6 +228,29 @@ def _sample(
             yield from values
             if left <= 0:
                 return
+
+
+def _wide_sample(
+    source: MaintenanceContext,
+    request: ScanRequest,
+    wanted: Sequence[ScanPartition],
+    committed: CommittedEnds,
+) -> Iterator[bytes | None]:
+    """Yields values of many parts of the scan, and then the newest ones, in which new fields are."""
+    sampling = msgspec.structs.replace(
+        request, columns=(VALUE,), lease_ms=0, pin_token="", values=None, rows_max=0, by_object=False
+    )
+    plan = _planned(source, sampling, wanted, committed)
+    yield from sampled_values(plan.units, source.clock, source.rng, source.security)
+    each_newest = NEWEST_RECORDS // max(1, len(plan.cuts))
+    newest = {
+        each.of.key: Bound(BoundKind.OFFSET, max(each.start_offset, each.end_offset - each_newest))
+        for each in plan.cuts
+    }
+    if any(newest[each.of.key].value > each.start_offset for each in plan.cuts):
+        behind = msgspec.structs.replace(sampling, start=Bounds(None, newest))
+        units = _planned(source, behind, wanted, committed).units
+        yield from sampled_values(units, source.clock, source.rng, source.security)
 
 
 def refuse_others(bounds: Bounds, partitions: Sequence[ScanPartition], what: str) -> None:

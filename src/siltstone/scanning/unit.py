@@ -10,7 +10,7 @@ from siltstone.scanning.failures import ScanRefused
 from siltstone.scanning.request import Isolation, TimeRange
 from siltstone.value_formats.value_format import ValueFormat
 
-UNIT_VERSION = 3
+UNIT_VERSION = 4
 
 Aborted = tuple[int, int, int]
 """An aborted transaction: its producer id, and the offsets from its first batch to its marker."""

@@ -11,6 +11,8 @@ from siltstone.record_columns.arrow import arrow_schema, require_arrow
 from siltstone.record_columns.row_columns import HEADERS, OFFSET, VALUE
 from siltstone.scanning.failures import ScanRefused
 from siltstone.scanning.request import ValueWish
+from siltstone.topic_configs.table_export import KAFKA, RESCUED, TableColumn
+from siltstone.value_formats.column_arrays import field_type
 from siltstone.value_formats.decoding import BadValue
 from siltstone.value_formats.failures import BadValueFound
 from siltstone.value_formats.headers import VALUE_SCHEMA, framed
@@ -68,11 +70,21 @@ def settled(
 
 def rows_schema(columns: Sequence[str], value_format: ValueFormat | None) -> Any:
     """Returns the pyarrow.Schema of a scan's rows. Raises ArrowMissing."""
+    if value_format is not None and value_format.found is not None:
+        return _found_schema(columns, value_format.found)
     schema = arrow_schema(columns)
     if value_format is None or VALUE not in columns:
         return schema
     number = columns.index(VALUE)
     return schema.set(number, require_arrow().field(VALUE, value_format.arrow_type))
+
+
+def _found_schema(columns: Sequence[str], found: Sequence[TableColumn]) -> Any:
+    """Returns the schema of ``found_values``; ``columns`` are those of records that are read."""
+    arrow = require_arrow()
+    fields = [arrow.field(each.name, field_type(each.type)) for each in found]
+    record = arrow.struct(list(arrow_schema([each for each in columns if each != VALUE])))
+    return arrow.schema([*fields, arrow.field(RESCUED, arrow.string()), arrow.field(KAFKA, record)])
 
 
 class ValueColumn:
@@ -100,15 +112,20 @@ class ValueColumn:
             values = framed(values, headers, VALUE_SCHEMA, self._kind)
         found = self._decoder.decode(values)
         if found.bad:
-            self._judge(found.bad, batch, partition)
+            offsets = batch.column(self.read_columns.index(OFFSET))
+            judge_bad_values(found.bad, offsets, partition, None if self._fails else self._tally)
         columns = [batch.column(number) for number in range(len(self._schema))]
         columns[self._number] = found.column
         return require_arrow().RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _judge(self, bad: Sequence[BadValue], batch: Any, partition: str) -> None:
-        first = bad[0]
-        offset = batch.column(self.read_columns.index(OFFSET))[first.row].as_py()
-        place = f"offset {offset} of {partition}"
-        if self._fails:
-            raise BadValueFound(place, first.reason)
-        self._tally.add(len(bad), f"{place}: {first.reason}")
+
+def judge_bad_values(
+    bad: Sequence[BadValue], offsets: Any, partition: str, tally: BadValueCount | None
+) -> None:
+    """Counts bad values of a batch, whose ``offsets`` are an array. Without a tally, raises BadValueFound for the
+    first."""
+    first = bad[0]
+    place = f"offset {offsets[first.row].as_py()} of {partition}"
+    if tally is None:
+        raise BadValueFound(place, first.reason)
+    tally.add(len(bad), f"{place}: {first.reason}")

@@ -21,6 +21,7 @@ from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import random_token, system_randomness
 from siltstone.scanning.arguments import scan_request
 from siltstone.scanning.counting import count_records
+from siltstone.scanning.failures import ScanRefused
 from siltstone.scanning.naming import scan_name
 from siltstone.scanning.planning import wanted_partitions
 from siltstone.scanning.renewal import PinRenewal
@@ -29,6 +30,8 @@ from siltstone.scanning.source import open_source
 from siltstone.spark.kafka_connector import kafka_connector_jars
 from siltstone.spark.naming import format_named, show_in_notebooks
 from siltstone.spark.starting import SparkAlreadyRunning, active_context, start_session
+from siltstone.topic_configs.table_export import RESCUED, VARIANT
+from siltstone.value_formats.value_format import FormatKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,14 +89,44 @@ def read(
 
     Spark asks a source written in Python for all columns and all rows, whatever the query drops. So what is left out
     here is not read, and what ``select``, ``where`` and ``limit`` leave out is: name ``columns``, ``partitions``,
-    ``start``, ``end``, ``timestamp_from`` and ``limit``.
+    ``start``, ``end``, ``timestamp_from`` and ``limit``. With ``value="json"`` and ``columns="variant"`` values are
+    VARIANT, which Spark 4 has.
 
     The DataFrame shows the topics as they are at the time of the call. The pin that keeps its objects is renewed for as
     long as the program refers to the DataFrame. After that the pin lasts until the end of its lease, for DataFrames
     that were derived from this one. Raises what ``session`` raises, and what planning a scan raises."""
     spark = spark or session()
+    if words.get("columns") == VARIANT:
+        return _variants(topics, store, schema, spark, options or {}, words)
     return _frame(
         store, scan_request(topics, schema=_schema(schema, words.get("value")), **words), spark, options or {}
+    )
+
+
+def _variants(
+    topics: str | Sequence[str],
+    store: Path | str,
+    schema: Any,
+    spark: "SparkSession",
+    options: Mapping[str, Any],
+    words: Mapping[str, Any],
+) -> "DataFrame":
+    """Returns the records with JSON values as VARIANT, which Spark parses itself: a value that is no JSON is null, and
+    ``_rescued_data`` has its bytes. Raises ScanRefused."""
+    if words.get("value") != FormatKind.JSON.value or schema is not None:
+        raise ScanRefused("columns='variant' makes VARIANT of JSON values: give value='json', and no schema")
+    from pyspark.sql import functions  # noqa: PLC0415  takes a second, and is an extra
+
+    if not hasattr(functions, "try_parse_json"):
+        raise ScanRefused("this Spark has no VARIANT: use Spark 4, or columns='infer'")
+    rest = {name: each for name, each in words.items() if name not in ("columns", "value", "bad_values")}
+    frame = _frame(store, scan_request(topics, **rest), spark, options)
+    parsed = functions.try_parse_json(functions.col("value").cast("string"))
+    return frame.withColumns(
+        {
+            "value": parsed,
+            RESCUED: functions.when(parsed.isNull(), functions.col("value")),
+        }
     )
 
 

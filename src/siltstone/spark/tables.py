@@ -12,11 +12,11 @@ from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.settings import TableSettings
 from siltstone.spark.frames import session
 from siltstone.spark.opening import open_store
-from siltstone.tables.fitting import plain_type
 from siltstone.tables.formats.locations import unquoted
 from siltstone.tables.formats.port import TableUse
 from siltstone.tables.inspecting import opened_table, url_of
 from siltstone.tables.table_scan import file_inputs, rows_of_files
+from siltstone.value_formats.column_arrays import plain_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,37 +1,19 @@
-"""Fits several schemas into one table: finds the type that a column has to have for all of them, and converts columns
-to it.
+"""Fits several schemas into one table: finds the type that a column has to have for all of them.
 
 A number may become wider, and a struct may get more fields. A column never gets a type that older data files do not
 fit. So two types that have nothing in common are a *conflict*, and values of the second schema become dead letters.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from siltstone.record_columns.row_columns import VALUE
 from siltstone.topic_configs.table_export import KAFKA
-
-VALUE = "value"
-"""The column of values whose schema is not a record."""
+from siltstone.value_formats.column_arrays import plain_type
 
 _WIDER = {pa.int32(): pa.int64(), pa.float32(): pa.float64()}
-
-
-def plain_type(kind: Any) -> Any:
-    """Returns the type with Arrow's small texts and lists instead of large ones, a difference that files do not
-    have."""
-    if pa.types.is_large_binary(kind):
-        return pa.binary()
-    if pa.types.is_large_string(kind):
-        return pa.string()
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(plain_type(kind.value_type))
-    if pa.types.is_map(kind):
-        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(each.name, plain_type(each.type)) for each in kind])
-    return kind
 
 
 def columns_of_type(kind: Any, *, may_widen: bool, has_times: bool = True) -> dict[str, Any]:
@@ -116,39 +98,3 @@ def joined_columns(table: dict[str, Any], found: dict[str, Any], *, may_widen: b
             return f"its field {name} is {here}, and the column of the table is {there}"
         columns[name] = joined
     return columns
-
-
-# -- arrays ----------------------------------------------------------------------------------------------------
-
-
-def column_arrays(array: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the columns of decoded values, by name."""
-    if pa.types.is_struct(array.type):
-        yield from zip([each.name for each in array.type], array.flatten(), strict=True)
-    else:
-        yield VALUE, array
-
-
-def fitted(array: Any, kind: Any) -> Any:
-    """Converts an array, which is not a slice of another one, to a type that ``joined_type`` has found for it: fields
-    that it lacks are null. Raises pyarrow.ArrowInvalid."""
-    if array.type.equals(kind, check_metadata=True):
-        return array
-    if pa.types.is_struct(kind):
-        found = dict(zip([each.name for each in array.type], array.flatten(), strict=True))
-        parts = [
-            fitted(found[each.name], each.type) if each.name in found else pa.nulls(len(array), each.type)
-            for each in kind
-        ]
-        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        whole = pa.ListArray if pa.types.is_list(kind) else pa.LargeListArray
-        offsets = array.offsets if pa.types.is_list(kind) else array.offsets.cast(pa.int64())
-        values = fitted(array.values, kind.value_type)
-        return whole.from_arrays(offsets, values, type=kind, mask=array.is_null())
-    if pa.types.is_map(kind):
-        keys = fitted(array.keys, kind.key_type)
-        return pa.MapArray.from_arrays(
-            array.offsets, keys, fitted(array.items, kind.item_type), type=kind, mask=array.is_null()
-        )
-    return array.cast(kind)

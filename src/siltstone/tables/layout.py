@@ -21,54 +21,16 @@ from siltstone.record_columns.row_columns import (
     TIMESTAMP,
     VALUE,
 )
-from siltstone.tables.fitting import fitted, joined_type, plain_type
+from siltstone.tables.fitting import joined_type
 from siltstone.tables.formats.derived import division_column, is_derived
 from siltstone.tables.formats.port import plain_column
 from siltstone.tables.versions import version_fields
-from siltstone.topic_configs.column_types import ARRAY, MAP, STRUCT, ColumnType
+from siltstone.topic_configs.column_types import ColumnType
 from siltstone.topic_configs.table_export import BUCKET, IDENTITY, KAFKA, TRUNCATE, TableConfig
+from siltstone.value_formats.column_arrays import field_type, fitted, plain_type
 
 REASON = "reason"
 _IN_STRUCT = (PARTITION, OFFSET, TIMESTAMP, KEY, HEADERS)
-
-_TYPES = {
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "json": pa.string(),
-}
-
-
-def field_type(of: ColumnType, *, are_wide: bool = False) -> Any:
-    """Returns the Arrow type for a type of ``siltstone.table.columns``. ``are_wide``: it has long for int."""
-    if of.kind == STRUCT:
-        return pa.struct([(name, field_type(part, are_wide=are_wide)) for name, part in of.parts])
-    if of.kind == ARRAY:
-        return pa.list_(field_type(of.item, are_wide=are_wide))
-    if of.kind == MAP:
-        return pa.map_(pa.string(), field_type(of.item, are_wide=are_wide))
-    return _TYPES["long" if are_wide and of.kind == "int" else of.kind]
-
-
-def type_of_field(kind: Any) -> ColumnType | None:
-    """Returns the type of a column of a table as the configurations name it; None if it is none of theirs. A text may
-    be ``json``, which the table does not say."""
-    kind, types = plain_type(kind), pa.types
-    if types.is_struct(kind):
-        parts = [(each.name, type_of_field(each.type)) for each in kind]
-        found = tuple((name, part) for name, part in parts if part is not None)
-        return ColumnType(STRUCT, found) if found and len(found) == len(parts) else None
-    if types.is_list(kind):
-        item = type_of_field(kind.value_type)
-        return None if item is None else ColumnType(ARRAY, (("", item),))
-    if types.is_map(kind):
-        item = type_of_field(kind.item_type) if kind.key_type == pa.string() else None
-        return None if item is None else ColumnType(MAP, (("", item),))
-    return next((ColumnType(name) for name, each in _TYPES.items() if each == kind), None)
 
 
 def table_schema(config: TableConfig, columns: Mapping[str, Any] | None = None, table: Any = None) -> Any:

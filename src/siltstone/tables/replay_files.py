@@ -68,9 +68,16 @@ def divided_files(files: Sequence[TableFile]) -> Iterator[tuple[TableFile, ...]]
         yield tuple(part)
 
 
-def encode_dead_letters(files: tuple[TableFile, ...], mending: Mending | None, *, is_dry: bool) -> bytes:
+def encode_dead_letters(
+    files: tuple[TableFile, ...],
+    mending: Mending | None,
+    *,
+    is_dry: bool,
+    staying: dict[int, dict[int, str]] | None = None,
+) -> bytes:
     """Returns the unit of a task."""
-    return msgspec.msgpack.encode(DeadLetterUnit(files=files, mending=mending, is_dry=is_dry))
+    unit = DeadLetterUnit(files=files, mending=mending, is_dry=is_dry, staying=staying or {})
+    return msgspec.msgpack.encode(unit)
 
 
 def end_replay(

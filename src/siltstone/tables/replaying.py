@@ -113,18 +113,28 @@ class Replaying:
         return self._unit.is_dry
 
     def batches(self) -> Iterator[tuple[Any, Any]]:
-        """Yields dead letters as pyarrow.RecordBatches, and beside each batch the ones that cannot be tried again,
-        because their table has no time of theirs."""
+        """Yields dead letters as pyarrow.RecordBatches, and beside each batch the ones that are not tried again: their
+        table has no time of theirs, or a newer record of their key counts."""
         for each in self._unit.files:
             with RowFile(self._store, self._folder, each) as file:
                 for rows in file.batches():
                     chosen = rows.select([*ALL_COLUMNS, REASON])
-                    has_time = chosen.column(TIMESTAMP).is_valid()
-                    keep = chosen.filter(pa.compute.invert(has_time))
+                    is_tried = pa.compute.and_(chosen.column(TIMESTAMP).is_valid(), self._may_move(chosen))
+                    keep = chosen.filter(pa.compute.invert(is_tried))
                     if keep.num_rows:
                         record = {name: keep.column(name) for name in keep.schema.names}
-                        self.count(record, dict(enumerate(record[REASON].to_pylist())))
-                    yield chosen.filter(has_time), keep
+                        self.count(record, dict(enumerate(map(self._why_kept, *_reasons_at(record)))))
+                    yield chosen.filter(is_tried), keep
+
+    def _may_move(self, letters: Any) -> Any:
+        if not self._unit.staying:
+            return pa.array([True] * letters.num_rows, pa.bool_())
+        places = zip(letters.column(PARTITION).to_pylist(), letters.column(OFFSET).to_pylist(), strict=True)
+        staying = self._unit.staying
+        return pa.array([offset not in staying.get(number, {}) for number, offset in places], pa.bool_())
+
+    def _why_kept(self, partition: int, offset: int, reason: str) -> str:
+        return self._unit.staying.get(partition, {}).get(offset) or reason
 
     def mended(self, record: Mapping[str, Any]) -> tuple[Any, dict[int, str]]:
         """Returns the values to decode, and why rows could not be mended."""
@@ -151,6 +161,10 @@ class Replaying:
             before = self.counts.get(name, ReasonCount())
             fit, unfit = before.fit + (row not in bad), before.unfit + (row in bad)
             self.counts[name] = ReasonCount(fit, unfit, before.example or bad.get(row, ""))
+
+
+def _reasons_at(record: Mapping[str, Any]) -> tuple[list[Any], ...]:
+    return tuple(record[name].to_pylist() for name in (PARTITION, OFFSET, REASON))
 
 
 def dead_letters_of(record: Mapping[str, Any]) -> Iterator[DeadLetter]:

@@ -6,34 +6,23 @@ field reports its type; the driver adds the column, and the tasks run again. So 
 columns, whichever machine wrote it, and an export that is repeated finds the same columns.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
-from siltstone.model.limits import MIB
 from siltstone.offline.context import MaintenanceContext
 from siltstone.record_columns.row_columns import VALUE
 from siltstone.scanning.request import Bound, BoundKind, Bounds, ScanRequest, Tail
-from siltstone.scanning.rows import unit_rows
+from siltstone.scanning.sampling import SampledFields, sampled_fields, sampled_values
 from siltstone.scanning.scan import plan_scan
 from siltstone.scanning.transactions import CommittedEnds
-from siltstone.tables.fitting import plain_type
 from siltstone.tables.formats.derived import division_column
-from siltstone.tables.found_columns import Columns, agreed, extended, fields_of, joined_fields
-from siltstone.tables.layout import field_type, type_of_field
 from siltstone.tables.versions import VERSION_COLUMNS
 from siltstone.topic_configs.column_types import ColumnType, canonical
 from siltstone.topic_configs.table_export import IDENTITY, KAFKA, RESCUED, TableColumn, TableConfig
-from siltstone.value_formats.decoders.json import payload_of
-
-SAMPLE_RECORDS = 10_000
-SAMPLE_BYTES = 16 * MIB
-"""The most of a topic that the driver reads before it makes a table. Fields that occur later are added by the tasks."""
-
-SAMPLE_UNITS = 32
-"""The sample is taken from the beginnings of so many parts of the topic, because types often change over time."""
+from siltstone.value_formats.column_arrays import field_type, plain_type, type_of_field
+from siltstone.value_formats.found_columns import Columns, agreed, extended
 
 
 class RoundColumns:
@@ -94,21 +83,9 @@ class RoundColumns:
 
 def sampled(
     context: MaintenanceContext, topic: str, partitions: int, committed: CommittedEnds
-) -> dict[str, ColumnType]:
+) -> SampledFields:
     """Returns the fields of a sample of a topic's values, and their types. Raises what a scan raises."""
-    fields: dict[str, ColumnType] = {}
-    for value in _sample(context, topic, partitions, committed):
-        try:
-            found = fields_of(msgspec.json.decode(payload_of(value)))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            continue  # it will be a dead letter
-        fields = joined_fields(fields, found)
-    return fields
 
-
-def _sample(
-    context: MaintenanceContext, topic: str, partitions: int, committed: CommittedEnds
-) -> Iterator[bytes]:
     def everywhere(kind: BoundKind) -> Bounds:
         return Bounds(None, {(topic, number): Bound(kind, 0) for number in range(partitions)})
 
@@ -122,18 +99,4 @@ def _sample(
         lease_ms=0,
     )
     units = plan_scan(context, request, committed).units
-    chosen = units[:: max(1, -(-len(units) // SAMPLE_UNITS))]
-    for unit in chosen:
-        left, left_bytes = SAMPLE_RECORDS // len(chosen), SAMPLE_BYTES // len(chosen)
-        for value in _values_of(context, unit):
-            if value is not None:
-                yield value
-                left_bytes -= len(value)
-            left -= 1
-            if left <= 0 or left_bytes <= 0:
-                break
-
-
-def _values_of(context: MaintenanceContext, unit: Any) -> Iterable[bytes | None]:
-    for batch in unit_rows(unit, context.clock, context.rng, security=context.security):
-        yield from batch.column(0).to_pylist()
+    return sampled_fields(sampled_values(units, context.clock, context.rng, context.security))

@@ -28,7 +28,6 @@ from siltstone.tables.formats.port import (
     TableFormat,
     TableUse,
 )
-from siltstone.tables.found_columns import news
 from siltstone.tables.layout import (
     added,
     dead_letter_schema,
@@ -59,6 +58,7 @@ from siltstone.tables.task_input import FoundColumns, ValueSchemas
 from siltstone.tables.versions import has_versions
 from siltstone.topic_configs.column_types import ColumnType
 from siltstone.topic_configs.table_export import APPEND, PartitionTransform
+from siltstone.value_formats.found_columns import news
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +154,9 @@ class RoundTables:
         if self._columns is not None:
             if schema is None and not self._columns.found:
                 topic = self._export.topic
-                self.add_fields(sampled(self._context, topic.name, len(topic.partitions), self._committed))
+                sample = sampled(self._context, topic.name, len(topic.partitions), self._committed)
+                self.add_fields(sample.fields)
+                self.news += tuple(sample.widened.values())
             columns = self._columns.columns(schema)
         return table_schema(self._export.config, columns, schema)
 

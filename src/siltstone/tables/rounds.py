@@ -38,8 +38,8 @@ from siltstone.tables.formats.port import (
     TableFile,
     TableFormat,
     TableUse,
+    folder_of,
 )
-from siltstone.tables.found_columns import joined_fields
 from siltstone.tables.joining import joins, merges
 from siltstone.tables.ledger import Gap, Ledger
 from siltstone.tables.orphans import ORPHAN_AGE_MS, delete_orphans
@@ -65,12 +65,14 @@ from siltstone.tables.replay_files import (
     end_replay,
     parts_of,
 )
+from siltstone.tables.replay_order import REPLAY_BYTES_OF_KEYS, letters_of, letters_that_stay
 from siltstone.tables.round_reports import WrittenFiles, done, failed, lost_offsets, not_needed, replayed
 from siltstone.tables.round_tables import RoundTables
 from siltstone.tables.round_tasks import RoundTasks
 from siltstone.tables.task import run_export
 from siltstone.tables.task_input import ExportResult, Mending
 from siltstone.topic_configs.column_types import ColumnType
+from siltstone.value_formats.found_columns import joined_fields
 
 log = logging.getLogger(__name__)
 
@@ -363,14 +365,26 @@ class Round:
         if dead_letters is None or not dead_letters.rows:
             return not_needed(self._export.topic.name, f"table {table.name} has no dead letters")
         dead_letters.refuse_unknown_features(TableUse.READ if is_dry else TableUse.UPSERT)
-        if self._export.config.is_upsert:
-            reason = "it has the newest record of each key, and a newer one may have been removed by a tombstone since"
+        config = self._export.config
+        if config.is_upsert and config.has_key_schemas:
+            reason = f"its keys are {config.key}: newer records of a key cannot be told from their bytes"
             raise ReplayRefused(table.name, reason)
         if is_ahead(self._of.checked(dead_letters), table.ledger):
             raise ReplayRefused(table.name, "an export was interrupted: run siltstone maintain run first")
         ledger, results, size_bytes, has_remaining = table.ledger, list[ExportResult](), 0, False
+        if config.is_upsert:
+            bytes_max = min(bytes_max, REPLAY_BYTES_OF_KEYS)
         for files, has_more in parts_of(dead_letters, bytes_max):
-            units = [encode_dead_letters(each, mending, is_dry=is_dry) for each in divided_files(files)]
+            stay: dict[int, dict[int, str]] = {}
+            if config.is_upsert:
+                folder = store_at(self._settings.location), folder_of(self._export.dead_letter_table)
+                stay = letters_that_stay(
+                    self._context, self._committed, self._export, ledger, letters_of(*folder, files, config)
+                )
+            units = [
+                encode_dead_letters(each, mending, is_dry=is_dry, staying=stay)
+                for each in divided_files(files)
+            ]
             token, part_bytes = self._tasks.token(units), sum(each.size_bytes for each in files)
             table, _, found = self._exported(
                 table, dead_letters, units, token, None, part_bytes, replays=True, is_dry=is_dry
@@ -412,7 +426,11 @@ class Round:
         self._attempt.watch.check()
         self._context.metadata.execute(put_replay(topic_id, pending))
         appended = [file for each in results for file in each.files]
-        committed = commit_round(self._context, self._tables, table, appended, after)
+        replacement = None
+        if self._export.config.is_upsert:
+            written = WrittenFiles(table, dead_letters, after.token, None, {}, (), tuple(results))
+            replacement, appended = self._replacement(written, appended), []
+        committed = commit_round(self._context, self._tables, table, appended, after, replacement)
         if committed is None:
             return None
         return end_replay(self._context, self._tables, topic_id, committed, dead_letters, pending)

@@ -16,10 +16,13 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from siltstone.model.limits import MIB
+from siltstone.tables.decoding.avro_changes import row_type
 from siltstone.tables.failures import RegistryNotNamed, TooManySchemas
-from siltstone.tables.fitting import columns_of_type, joined_columns, plain_type
+from siltstone.tables.fitting import columns_of_type, joined_columns
 from siltstone.tables.task_input import ValueSchemas
+from siltstone.tables.versions import VERSION_COLUMNS
 from siltstone.topic_configs.table_export import FILE, KAFKA, TableConfig
+from siltstone.value_formats.column_arrays import plain_type
 from siltstone.value_formats.decoding import reason_of
 from siltstone.value_formats.failures import FormatRefused, SchemaMalformed, SchemaUnknown
 from siltstone.value_formats.schemas.folder import read_schema_file
@@ -110,9 +113,14 @@ class RoundSchemas:
         """Returns the columns of the table and the columns that the schemas add; ``table`` is the table's
         pyarrow.Schema, or None. Schemas that conflict with it are refused from now on. The newest schema of the subject
         is added first."""
-        columns = {each.name: plain_type(each.type) for each in table or () if each.name != KAFKA}
+        of_versions = VERSION_COLUMNS if self._config.has_history else ()
+        own = (KAFKA, *of_versions)
+        columns = {each.name: plain_type(each.type) for each in table or () if each.name not in own}
         self._conflicts = {}
         for name, found in self._columns.items():
+            if taken := [each for each in found if each.lower() in of_versions]:
+                self._conflicts[name] = f"the name of its field {taken[0]} is taken by a column of versions"
+                continue
             joined = joined_columns(columns, found, may_widen=self._may_widen)
             if isinstance(joined, str):
                 self._conflicts[name] = joined
@@ -145,7 +153,10 @@ class RoundSchemas:
             return
         has_times = self._config.table_format != "delta"
         is_exact = self._may_widen or self._needed is not None
-        columns = columns_of_type(settled.arrow_type, may_widen=is_exact, has_times=has_times)
+        kind = settled.arrow_type
+        if self._config.change and self._needed is None:
+            kind = row_type(kind)
+        columns = columns_of_type(kind, may_widen=is_exact, has_times=has_times)
         if self._needed is not None:
             if missing := [each for each in self._needed if each not in columns]:
                 self._refused[name] = f"its schema has no field {missing[0]}"

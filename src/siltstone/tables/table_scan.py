@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from siltstone.offline.settings import TableSettings
 from siltstone.tables.failures import TableFileRefused
-from siltstone.tables.fitting import plain_type
 from siltstone.tables.formats.port import LoadedTable, TableFile, folder_of
 from siltstone.tables.reading import opened_file, realigned, restored
 from siltstone.topic_configs.table_export import PartitionTransform
+from siltstone.value_formats.column_arrays import plain_type
 
 
 class FileInput(msgspec.Struct, frozen=True, kw_only=True):

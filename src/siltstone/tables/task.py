@@ -28,7 +28,6 @@ from siltstone.tables.decoding.keys import key_decoder
 from siltstone.tables.decoding.port import DecodedColumns
 from siltstone.tables.dividing import divided, without_place
 from siltstone.tables.formats.derived import with_division
-from siltstone.tables.found_columns import extended, joined_fields
 from siltstone.tables.layout import REASON, Shaping
 from siltstone.tables.replaying import Replaying
 from siltstone.tables.task_input import CODEC, NEEDED_MAX, ExportInput, ExportResult
@@ -36,6 +35,7 @@ from siltstone.tables.writing import TOMBSTONE, FileWriting, staged_schema
 from siltstone.topic_configs.column_types import ColumnType
 from siltstone.topic_configs.table_export import KAFKA, RESCUED, PartitionTransform
 from siltstone.value_formats.decoding import reason_of
+from siltstone.value_formats.found_columns import extended, joined_fields
 from siltstone.value_formats.headers import KEY_SCHEMA, VALUE_SCHEMA, framed
 from siltstone.value_formats.value_format import FormatKind
 from siltstone.value_formats.wire import SchemaName, in_order

@@ -63,11 +63,13 @@ class Mending(msgspec.Struct, frozen=True):
 
 
 class DeadLetterUnit(msgspec.Struct, frozen=True, kw_only=True):
-    """The dead letters that a task tries again: files of their table. ``is_dry``: nothing is written."""
+    """The dead letters that a task tries again: files of their table. ``is_dry``: nothing is written. ``staying``
+    has the offsets of dead letters that are not tried, by partition, and why."""
 
     files: tuple[TableFile, ...]
     mending: Mending | None = None
     is_dry: bool = False
+    staying: dict[int, dict[int, str]] = {}
 
 
 class ReasonCount(msgspec.Struct, frozen=True):

@@ -177,8 +177,8 @@ _ROWS = (
     _row("siltstone.table.bytes.min", LONG, 64 * MIB, at_least(1), Effect.ACTS, (),
          "The topic is exported to its table when this many bytes wait, or after siltstone.table.interval.ms."),
     _row("siltstone.table.change", STRING, "", one_of(*CHANGES), Effect.ACTS, (),
-         "debezium: values are change events of Debezium in JSON, and the table has the rows of the source's table; it "
-         "needs siltstone.table.mode=upsert. Empty: values are rows."),
+         "debezium: values are change events of Debezium in JSON or Avro, and the table has the rows of the source's "
+         "table; it needs siltstone.table.mode=upsert. Empty: values are rows."),
     _row("siltstone.table.columns", LIST, "", table_columns, Effect.ACTS, (),
          "Fields of JSON values that become columns of the table, such as `carrier string, delay long, "
          "at struct<lat: double, lon: double>`. A field that is added here becomes a new column. `infer`: columns are "

@@ -51,6 +51,14 @@ INFER = "infer"
 """``siltstone.table.columns``: the fields of JSON values are found from the records. Columns beside it in the list have
 the type that is given there."""
 
+VARIANT = "variant"
+"""A type that Iceberg 3, Delta and Spark have, and that no column of a table can have yet."""
+
+_NO_VARIANT = (
+    "the packages that write tables have no VARIANT (pyiceberg 0.12 writes no tables of version 3, deltalake 1.6 does"
+    " not know the type): write json, which is the text, or infer"
+)
+
 RESCUED = "_rescued_data"
 """The column with what no other column of a record could take, as JSON. Tables whose columns are found have it."""
 
@@ -240,8 +248,11 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
         name = f"siltstone.table.change={self.change}"
         if self.change and not self.is_upsert:
             return f"{name} applies changes to rows: it needs siltstone.table.mode=upsert"
-        if self.change and not (self.columns or self.infers):
-            return f"{name} reads JSON: it needs siltstone.table.value=json and siltstone.table.columns, such as infer"
+        if self.change and self.value != "avro" and not (self.columns or self.infers):
+            return (
+                f"{name} reads Avro, or JSON: it needs siltstone.table.value=avro, or siltstone.table.value=json and"
+                " siltstone.table.columns, such as infer"
+            )
         return ""
 
     @property
@@ -347,6 +358,8 @@ def _parsed_columns(name: str, value: Value, *, are_plain: bool = False) -> tupl
     fields = 0
     for item in value:
         column, *written = item.split(None, 1) or [""]
+        if VARIANT in (item, *(word.strip() for word in written)):
+            raise refused(name, item, _NO_VARIANT)
         of = (
             _parsed_type(name, item, "".join(written), are_plain=are_plain)
             if NAME.fullmatch(column)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from siltstone.record_columns.arrow import require_arrow
+from siltstone.topic_configs.table_export import TableColumn
 from siltstone.value_formats.failures import FormatRefused
 from siltstone.value_formats.wire import NOT_FRAMED
 
@@ -37,17 +38,19 @@ class Schema(msgspec.Struct, frozen=True):
 
 
 class BadValues(Enum):
-    """Says what a scan does with a value that cannot be decoded: the scan fails, or the value becomes null and is
-    counted."""
+    """Says what a scan does with a value that cannot be decoded: the scan fails; the value becomes null and is counted;
+    or, where columns are found from the values, the column of rescued data has all of it."""
 
     FAIL = "fail"
     NULL = "null"
+    RESCUE = "rescue"
 
 
 class ValueFormat(msgspec.Struct, frozen=True):
     """``reader`` is the schema whose fields become columns; JSON and text may have none. ``type_ipc`` is the Arrow type
     of the decoded column. ``registry`` is the URL of the registry whose ids the values begin with; empty if they have
-    no such prefix. ``message`` is the full name of the Protobuf message."""
+    no such prefix. ``message`` is the full name of the Protobuf message. ``found`` are the columns of JSON objects
+    that were found from the values; None: the values are one column."""
 
     kind: FormatKind
     type_ipc: bytes
@@ -55,6 +58,7 @@ class ValueFormat(msgspec.Struct, frozen=True):
     registry: str = ""
     message: str = ""
     on_bad: BadValues = BadValues.FAIL
+    found: tuple[TableColumn, ...] | None = None
 
     @property
     def arrow_type(self) -> Any:

@@ -23,6 +23,6 @@ def test_a_unit_arrives_as_it_was_planned() -> None:
 
 
 def test_a_unit_of_another_version_is_refused_by_name() -> None:
-    newer = msgspec.msgpack.encode({"version": 4, "pieces": "in a form of the future"})
-    with pytest.raises(ScanRefused, match="unit version 4, this one reads 3"):
+    newer = msgspec.msgpack.encode({"version": 5, "pieces": "in a form of the future"})
+    with pytest.raises(ScanRefused, match="unit version 5, this one reads 4"):
         decode_unit(newer)

@@ -1,29 +1,13 @@
-"""One table for several schemas: which types join, and columns of one type as those of another."""
+"""One table for several schemas: which types join."""
 
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from siltstone.tables.fitting import (
-    column_arrays,
-    columns_of_type,
-    fitted,
-    joined_columns,
-    joined_type,
-    plain_type,
-)
+from siltstone.tables.fitting import columns_of_type, joined_columns, joined_type
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
-
-
-def test_large_texts_and_lists_are_the_small_ones_wherever_they_are() -> None:
-    large = pa.struct([("h", pa.large_list(pa.struct([("k", pa.large_string()), ("v", pa.large_binary())])))])
-    small = pa.struct([("h", pa.list_(pa.struct([("k", pa.string()), ("v", pa.binary())])))])
-    assert plain_type(large) == plain_type(small) == small
-    assert plain_type(pa.list_(pa.large_string())) == pa.list_(pa.string())
-    assert plain_type(pa.int32()) == pa.int32()
-    assert plain_type(pa.map_(pa.large_string(), pa.large_binary())) == pa.map_(pa.string(), pa.binary())
 
 
 @pytest.mark.parametrize(
@@ -75,38 +59,3 @@ def test_a_conflict_names_the_field() -> None:
         ({"y": TEXT, "Y": TEXT}, "the name of its field Y is taken"),
     ):
         assert why in str(joined_columns(table, found, may_widen=True))
-
-
-def test_columns_are_put_into_wider_types_and_what_they_lack_is_null() -> None:
-    narrow = pa.struct(
-        [("a", INT), ("m", pa.map_(TEXT, INT)), ("l", pa.list_(pa.struct([("x", INT), ("gone", TEXT)])))]
-    )
-    rows = [
-        {"a": 1, "m": [("k", 2)], "l": [{"x": 3, "gone": "g"}, None]},
-        None,
-        {"a": None, "m": None, "l": None},
-        {"a": 5, "m": [], "l": []},
-    ]
-    wide = pa.struct(
-        [pa.field("new", TEXT), pa.field("a", LONG, metadata={b"PARQUET:field_id": b"1"}),
-         ("m", pa.map_(pa.large_string(), LONG)), ("l", pa.large_list(pa.struct([("y", TEXT), ("x", LONG)])))]
-    )  # fmt: skip
-    found = fitted(pa.array(rows, narrow), wide)
-    found.validate(full=True)
-    assert found.type.equals(wide, check_metadata=True)
-    assert found.to_pylist() == [
-        {"new": None, "a": 1, "m": [("k", 2)], "l": [{"y": None, "x": 3}, None]},
-        None,
-        {"new": None, "a": None, "m": None, "l": None},
-        {"new": None, "a": 5, "m": [], "l": []},
-    ]
-    array = pa.array(rows, narrow)
-    assert fitted(array, narrow) is array
-    with pytest.raises(pa.ArrowInvalid):
-        fitted(pa.array([2**40], LONG), INT)
-
-
-def test_the_fields_of_a_null_row_are_null() -> None:
-    found = dict(column_arrays(pa.array([{"a": 1}, None], pa.struct([("a", INT)]))))
-    assert found["a"].to_pylist() == [1, None]
-    assert [name for name, _ in column_arrays(pa.array(["x"], TEXT))] == ["value"]

@@ -197,7 +197,7 @@ def _value_in(value: Any) -> Any:
     ("table", "words"),
     [
         ({"mode": "append"}, "needs siltstone.table.mode=upsert"),
-        ({"columns": "", "value": "json"}, "it needs siltstone.table.value=json and siltstone.table.columns"),
+        ({"columns": "", "value": "json"}, "or siltstone.table.value=json and siltstone.table.columns"),
     ],
 )
 def test_ch7_configurations_that_cannot_be_are_refused(table: dict[str, str], words: str) -> None:

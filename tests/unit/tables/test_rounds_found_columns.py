@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from siltstone.scanning.sampling import SAMPLE_RECORDS
 from siltstone.tables.progress import columns_of, put_columns, remove_columns
-from siltstone.tables.round_columns import SAMPLE_RECORDS
 from siltstone.topic_configs.table_export import TableColumn
 from support.maintenance.table_faults import appending, commit_and_kill, export_is_killed, kill
 from support.maintenance.table_world import TableWorld

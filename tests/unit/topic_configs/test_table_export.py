@@ -172,3 +172,19 @@ def test_a_table_with_the_newest_record_of_each_key_is_divided_by_the_key() -> N
         upsert(format="parquet")
     with pytest.raises(InvalidTopicConfig, match="Value must be"):
         upsert(buckets="10001")
+
+
+@pytest.mark.parametrize("text", ["variant", "a long, b variant", "infer, variant"])
+def test_a_column_cannot_be_a_variant_and_the_refusal_says_what_is_missing(text: str) -> None:
+    with pytest.raises(InvalidTopicConfig, match=r"pyiceberg 0\.12 writes no tables of version 3"):
+        parse_topic_configs({"siltstone.table.value": "json", "siltstone.table.columns": text})
+
+
+def test_the_packages_that_write_tables_still_have_no_variant() -> None:
+    """When this fails, a table may have VARIANT columns."""
+    import pyiceberg.types
+    from deltalake.schema import PrimitiveType
+
+    assert not hasattr(pyiceberg.types, "VariantType")
+    with pytest.raises(ValueError, match="invalid type"):
+        PrimitiveType("variant")

@@ -16,9 +16,16 @@ from siltstone.cli.groups.lag import (
     rate_between,
 )
 from siltstone.cli.output import facts, print_json, results, table
-from siltstone.cli.words import cell, count_words, counted, seconds_words
+from siltstone.cli.words import cell, count_words, counted, seconds_words, size_words
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.groups import GroupSummary, ListedMember, find_group
+from siltstone.kafka_client.groups import (
+    GroupSummary,
+    ListedMember,
+    QueryText,
+    committed_texts,
+    find_group,
+    query_of_text,
+)
 from siltstone.kafka_client.share_groups import SHARE, InFlight, in_flight_of_groups, offsets_of_groups
 from siltstone.runtime.clock import SystemClock
 
@@ -50,7 +57,7 @@ def describe(choice: ClusterChoice, group_id: str, rate_seconds: float | None, a
     The lag is the number of offsets from the committed offset to the end of the partition. In a share group it begins
     at the start offset, and records that are done with do not count. Partitions of the group's topics that it has never
     committed are listed without a lag, and counted if they have had records. Consumers commit every few seconds: give
-    --rate 10 seconds or more.
+    --rate 10 seconds or more. Of a streaming query, it also shows what waited when the query committed last.
 
     Of a share group, it shows the records behind the start offset that members hold (acquired), that will be delivered
     again, and that are done with although earlier ones are not: accepted, or archived. The deliveries are those of the
@@ -59,6 +66,7 @@ def describe(choice: ClusterChoice, group_id: str, rate_seconds: float | None, a
     with choice.open() as cluster:
         group = find_group(cluster, group_id)
         rows = _rows(cluster, group)
+        query = None if group.protocol == SHARE else _query(cluster, group_id)
         rate = None
         if rate_seconds is not None:
             clock = SystemClock()
@@ -70,9 +78,9 @@ def describe(choice: ClusterChoice, group_id: str, rate_seconds: float | None, a
             rate = rate_between([row.where for row in before], [row.where for row in rows], seconds)
         coordinator = cluster.address_of(group.coordinator)
     if as_json:
-        print_json(_as_json(group, rows, rate))
+        print_json({**_as_json(group, rows, rate), **({} if query is None else {"query": query})})
         return
-    results().print(_facts(group, rows, coordinator, rate))
+    results().print(_facts(group, rows, coordinator, rate, query))
     if rows:
         shown = _shared_table(rows) if group.protocol == SHARE else _partitions_table(rows)
         results().print("", shown, sep="\n")
@@ -101,8 +109,24 @@ def _rows(cluster: Cluster, group: GroupSummary) -> list[GroupPartition]:
     return rows
 
 
+def _query(cluster: Cluster, group_id: str) -> QueryText | None:
+    """Returns the streaming query that commits for the group; None if none does."""
+    found = map(query_of_text, committed_texts(cluster, group_id).values())
+    return next((each for each in found if each is not None), None)
+
+
+def _query_words(query: QueryText) -> str:
+    left = f"{counted(query.records, 'record')}, {size_words(query.bytes)}, {seconds_words(query.seconds)}"
+    named = f"{query.siltstone_query} ({query.id})" if query.id else query.siltstone_query
+    return f"{cell(named)}: {left} behind at its last commit"
+
+
 def _facts(
-    group: GroupSummary, rows: Sequence[GroupPartition], coordinator: str, rate: LagRate | None = None
+    group: GroupSummary,
+    rows: Sequence[GroupPartition],
+    coordinator: str,
+    rate: LagRate | None = None,
+    query: QueryText | None = None,
 ) -> RenderableType:
     return facts(
         group=cell(group.group_id),
@@ -111,6 +135,7 @@ def _facts(
         members="not reported by this broker" if group.members is None else count_words(len(group.members)),
         assignor=cell(group.assignor) if group.assignor else None,
         coordinator=f"broker {group.coordinator} at {coordinator}" if group.coordinator >= 0 else None,
+        query=None if query is None else _query_words(query),
         lag=_lag_words(rows),
         rate=None if rate is None else _rate_words(rate, sum(row.where.lag or 0 for row in rows)),
     )

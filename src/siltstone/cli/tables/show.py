@@ -56,7 +56,7 @@ def _as_json(opened: LoadedTable, files: Sequence[TableFile], urls: list[str]) -
 
 
 def _columns(opened: LoadedTable) -> list[tuple[str, str]]:
-    from siltstone.tables.fitting import plain_type  # noqa: PLC0415  loads pyarrow, as opening the table has
+    from siltstone.value_formats.column_arrays import plain_type  # noqa: PLC0415  loads pyarrow, as opening the table has
 
     return [(field.name, str(plain_type(field.type))) for field in opened.schema]
 

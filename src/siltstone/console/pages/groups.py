@@ -15,7 +15,7 @@ from siltstone.console.store import ConsoleStore
 from siltstone.console.visitors import Visitor
 from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.failures import BrokerElsewhere
-from siltstone.kafka_client.groups import describe_group
+from siltstone.kafka_client.groups import describe_group, query_of_text
 from siltstone.kafka_client.positions import Anchor, Position
 from siltstone.kafka_client.resetting import (
     ResetRow,
@@ -72,7 +72,12 @@ def _summed(name: str, lags: list[dict[str, Any]]) -> dict[str, Any]:
 def _reader(lags: Sequence[Mapping[str, Any]]) -> str:
     """Returns what the group is, as its commits tell: a streaming query and its machine, or the text of another
     client."""
-    return next((text[:READER_CHARACTERS_MAX] for each in lags if (text := each["metadata"] or "")), "")
+    text = next((each["metadata"] for each in lags if each["metadata"]), "")
+    query = query_of_text(text)
+    if query is None:
+        return str(text[:READER_CHARACTERS_MAX])
+    place = f" on {query.host}" if query.host else ""
+    return f"streaming query {query.siltstone_query}{place}"[:READER_CHARACTERS_MAX]
 
 
 async def groups_of_topic(asked: Asked) -> Response:

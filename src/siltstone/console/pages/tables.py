@@ -18,8 +18,8 @@ from siltstone.console.store import ConsoleStore
 from siltstone.model.console_limits import CONSOLE_DEAD_LETTERS_MAX, CONSOLE_ROWS_MAX
 from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.tables.failures import TableNotThere
-from siltstone.tables.fitting import plain_type
 from siltstone.tables.inspecting import TableRow, file_urls, opened_table, table_rows
+from siltstone.value_formats.column_arrays import plain_type
 
 if TYPE_CHECKING:
     from siltstone.tables.dead_letters import DeadLettersShown

@@ -11,14 +11,10 @@ from enum import Enum
 import msgspec
 
 from siltstone.metadata.image import ImageView
-from siltstone.metadata.lookup import committed_object, find_ranges
-from siltstone.model.limits import KIB
+from siltstone.metadata.lookup import bytes_between, committed_object, find_ranges
 from siltstone.scanning.planning import ScanPartition
 from siltstone.scanning.streaming.failures import TopicGone, TopicMadeAnew
 from siltstone.scanning.streaming.position import StreamKey, StreamPosition
-
-RECORD_BYTES_UNKNOWN = 1 * KIB
-"""The assumed size of a record in a partition without objects, for batches that are limited by bytes."""
 
 
 class LimitKind(Enum):
@@ -95,10 +91,7 @@ def advance(
     if limit.kind is LimitKind.OFFSETS:
         shares = _shared(left, limit.count)
     elif limit.kind is LimitKind.BYTES:
-        weights = {
-            key: max(1, _bytes_between(image, ends[key], ends[key].end_offset - count))
-            for key, count in left.items()
-        }
+        weights = {key: max(1, _waiting_bytes(image, ends[key], count)) for key, count in left.items()}
         shares = {
             key: max(1, left[key] * share // weights[key])
             for key, share in _shared(weights, limit.count).items()
@@ -125,11 +118,15 @@ def lag_behind(
     left = waiting(end, ends)
     size_bytes = since_ms = 0
     for key, count in left.items():
-        size_bytes += _bytes_between(image, ends[key], ends[key].end_offset - count)
+        size_bytes += _waiting_bytes(image, ends[key], count)
         stored_ms = _stored_ms(image, ends[key], ends[key].end_offset - count)
         since_ms = min(since_ms or stored_ms, stored_ms or since_ms)
     seconds = max(0, now_ms - since_ms) / 1000 if since_ms else 0.0
     return StreamLag(sum(left.values()), size_bytes, seconds)
+
+
+def _waiting_bytes(image: ImageView, end: StreamEnd, count: int) -> int:
+    return bytes_between(image, end.of.stream.stream_id, end.end_offset - count, end.end_offset)
 
 
 def _stored_ms(image: ImageView, end: StreamEnd, offset: int) -> int:
@@ -153,17 +150,3 @@ def _shared(weights: Mapping[StreamKey, int], count_max: int) -> dict[StreamKey,
         shares[key] += 1
         left -= 1
     return shares
-
-
-def _bytes_between(image: ImageView, end: StreamEnd, start_offset: int) -> int:
-    """About how many bytes, as stored, the offsets from ``start_offset`` to the end have. Records in no object yet are
-    assumed to be as large as those before them."""
-    total = covered = 0
-    per_offset = RECORD_BYTES_UNKNOWN
-    for held in find_ranges(image, end.of.stream.stream_id, start_offset, max(start_offset, end.end_offset)):
-        offsets = held.end_offset - held.start_offset
-        per_offset = max(1, held.size_bytes // offsets)
-        within = min(held.end_offset, end.end_offset) - max(held.start_offset, start_offset)
-        total += held.size_bytes * within // offsets
-        covered += within
-    return total + (end.end_offset - start_offset - covered) * per_offset

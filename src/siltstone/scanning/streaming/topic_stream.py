@@ -47,6 +47,7 @@ from siltstone.scanning.streaming.failures import StoreIsAnother, TopicMadeAnew
 from siltstone.scanning.streaming.group_progress import StreamGroupProgress
 from siltstone.scanning.streaming.owners import WARNING_INTERVAL_MS, TailOwners
 from siltstone.scanning.streaming.position import StreamKey, StreamPosition
+from siltstone.scanning.streaming.query_names import QueryNaming, QueryQuestion
 from siltstone.scanning.tail import TailEnds, tail_ends
 from siltstone.scanning.transactions import CommittedEnds, has_transactions
 from siltstone.scanning.unit import ScanUnit
@@ -71,13 +72,14 @@ fails."""
 
 class StreamRequest(msgspec.Struct, frozen=True):
     """``scan`` says which topics, columns and leases; its start is where a query without a checkpoint begins, its end
-    is not used. A micro-batch waits until it has ``offsets_min`` offsets, but not longer than
-    ``trigger_delay_ms``."""
+    is not used. A micro-batch waits until it has ``offsets_min`` offsets, but not longer than ``trigger_delay_ms``.
+    ``group_id``: the consumer group for which finished offsets are committed; "": none; None: the one that is named
+    after the query, whose name a task tells."""
 
     scan: ScanRequest
     offsets_min: int = 0
     trigger_delay_ms: int = TRIGGER_DELAY_MS_MAX
-    group_id: str = ""
+    group_id: str | None = ""
     poll_interval_ms: int = POLL_INTERVAL_MS
     flush_interval_ms: int = FLUSH_INTERVAL_MS
 
@@ -104,6 +106,7 @@ class StreamOfTopics:
         self._committed: CommittedEnds | None = None
         self._pins: BatchPins | None = None
         self._progress = StreamGroupProgress(request.group_id) if request.group_id else None
+        self._naming = QueryNaming() if request.group_id is None else None
         self._seen: _Seen | None = None
         self._seen_ms = self._asked_ms = 0.0
         self._warned_ms: float | None = None
@@ -141,8 +144,9 @@ class StreamOfTopics:
             self._pins.end_all()
         seen = self._fixed or self._look()
         self._refuse_another_store(seen.image, start)
+        self._learn_name()
         if self._progress is not None and start != self._initial:
-            self._progress.commit(self._source, start)
+            self._progress.commit(self._source, start, lambda: self._lag_after(start, seen))
         kept, warnings = continued(start, seen.ends, seen.image, fail_on_data_loss=self._fails_on_loss)
         for warning in warnings:
             log.warning("%s", warning)
@@ -155,8 +159,30 @@ class StreamOfTopics:
         """Is called when the query has processed all records before ``end``. If the request names a group, the offsets
         are committed for it, for tools that show lag and for retention that waits for groups. Offsets that cannot be
         committed now are committed later, with those of the next batch at the latest."""
+        self._learn_name()
         if self._progress is not None:
-            self._progress.commit(self._source, end)
+            seen = self._fixed or self._seen
+            self._progress.commit(self._source, end, lambda: self._lag_after(end, seen))
+
+    def question(self, units: Sequence[ScanUnit]) -> QueryQuestion | None:
+        """Returns what the first task of a planned micro-batch is asked; None if there is nothing to ask."""
+        if self._naming is None or not units:
+            return None
+        first = units[0]
+        bucket_id = first.pieces[0].bucket_id if first.pieces else min(first.bucket_urls, default=None)
+        if bucket_id not in first.bucket_urls:
+            return None
+        return self._naming.ask(self._source, first.bucket_urls[bucket_id])
+
+    def _learn_name(self) -> None:
+        if self._naming is not None and (query := self._naming.learned()) is not None:
+            self._naming = None
+            self._progress = StreamGroupProgress(query.group_id, query)
+
+    def _lag_after(self, position: StreamPosition, seen: _Seen | None) -> StreamLag:
+        if seen is None:
+            return StreamLag()
+        return lag_behind(position, seen.ends, seen.image, self._source.clock.now_ms())
 
     def newest(self) -> StreamPosition | None:
         """Returns the end of everything that could be read when the metadata and the owners were last asked; None

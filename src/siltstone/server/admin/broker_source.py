@@ -331,6 +331,7 @@ class GroupSource:
             for lag in each.topics:
                 collected.add("group_lag_records", lag.records, group, lag.topic)
                 collected.add("group_lag_seconds", lag.seconds, group, lag.topic)
+                collected.add("group_lag_bytes", lag.size_bytes, group, lag.topic)
                 if (unread := lag.partitions_without_commit) is not None:
                     collected.add("group_partitions_without_commit", unread, group, lag.topic)
             if number % ROWS_PER_TURN == 0:

@@ -192,6 +192,7 @@ GROUPS = (
            "node.", "group", "topic", unit="records"),
     _gauge("group_lag_seconds", "The age of the oldest of these records; 0: there is none.", "group", "topic",
            unit="seconds"),
+    _gauge("group_lag_bytes", "About how many bytes, as stored, these records have.", "group", "topic", unit="bytes"),
     _gauge("group_partitions_without_commit", "Partitions of a topic that hold records, and where a group has no "
            "committed offset although it has some in the topic: its lag there is not known.", "group", "topic"),
     _gauge("share_sessions", "Sessions that members of share groups have with this node, which leads partitions that "

@@ -1,4 +1,5 @@
-"""The lag of consumer groups: how many records they have not committed, and how old the oldest of these is.
+"""The lag of consumer groups: how many records they have not committed, their bytes, and how old the oldest of these
+is.
 
 The age is that of the batch in which the group continues. Its timestamp is known exactly while the batch is in the tail
 cache; for older batches it is taken from the time index of the partition, which has an entry every few MiB. A partition
@@ -23,25 +24,37 @@ from siltstone.broker.groups.offsets_log.record import CommittedOffset
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.topics.registry import Topic
-from siltstone.metadata.lookup import find_ranges
+from siltstone.metadata.lookup import bytes_between, find_ranges
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.model.serving_limits import GROUP_OFFSETS_MAX, GROUP_SERIES_MAX, GROUPS_SHOWN_MAX
 
 OFFSETS_PER_TURN = 20
 PARTITIONS_PER_TURN = 200
+RANGES_PER_OFFSET = 20
+"""The bytes of a longer lag are estimated from its first objects: a look must not hold the event loop."""
 
 Place: TypeAlias = tuple[Topic, int, Partition]
 """A partition of a topic, which is open here."""
 
 
 class TopicLag(msgspec.Struct, frozen=True):
-    """``partitions_without_commit``: None in a share group, which commits nothing."""
+    """``size_bytes`` as stored. ``partitions_without_commit``: None in a share group, which commits nothing."""
 
     topic: str
     records: int
     seconds: float
     partitions_without_commit: int | None = 0
+    size_bytes: int = 0
+
+    def with_partition(self, records: int, seconds: float, size_bytes: int) -> "TopicLag":
+        """Returns the lag with that of another partition."""
+        return msgspec.structs.replace(
+            self,
+            records=self.records + records,
+            seconds=max(self.seconds, seconds),
+            size_bytes=self.size_bytes + size_bytes,
+        )
 
 
 class GroupLag(msgspec.Struct, frozen=True):
@@ -55,7 +68,7 @@ class GroupLag(msgspec.Struct, frozen=True):
 
     @property
     def series_count(self) -> int:
-        of_topics = sum(2 if each.partitions_without_commit is None else 3 for each in self.topics)
+        of_topics = sum(3 if each.partitions_without_commit is None else 4 for each in self.topics)
         return of_topics + (2 if self.state else 0)
 
 
@@ -131,18 +144,18 @@ class GroupLags:
         if partition.is_closed or known is None:
             return  # closed or forgotten meanwhile
         progress = start_at(known.progress, partition.log_start_offset)
-        records, seconds = self._lag(topic, index, progress.start_offset)
-        records = max(0, records - progress.completed)
-        before = lags.get(topic.name, TopicLag(topic.name, 0, 0.0))
-        lags[topic.name] = TopicLag(topic.name, before.records + records, max(before.seconds, seconds), None)
+        records, seconds, size_bytes = self._lag(topic, index, progress.start_offset)
+        left = max(0, records - progress.completed)
+        size_bytes = size_bytes * left // max(1, records)
+        before = lags.get(topic.name, TopicLag(topic.name, 0, 0.0, None))
+        lags[topic.name] = before.with_partition(left, seconds, size_bytes)
 
     def _add(self, lags: dict[str, TopicLag], name: str, index: int, committed: CommittedOffset) -> None:
         topic = self._parts.topics.by_name(name)
         if topic is None or index >= topic.partition_count or committed.committed_ms < topic.created_ms:
             return  # the offset of a deleted topic
-        records, seconds = self._lag(topic, index, committed.offset)
         before = lags.get(name, TopicLag(name, 0, 0.0))
-        lags[name] = TopicLag(name, before.records + records, max(before.seconds, seconds))
+        lags[name] = before.with_partition(*self._lag(topic, index, committed.offset))
 
     async def _add_unread(
         self, lags: dict[str, TopicLag], committed: set[tuple[str, int]], holding: dict[str, frozenset[int]]
@@ -175,16 +188,20 @@ class GroupLags:
             return partition.log_start_offset, partition.high_watermark
         return (stream.start_offset, stream.end_offset) if stream is not None else (0, 0)
 
-    def _lag(self, topic: Topic, index: int, offset: int) -> tuple[int, float]:
-        """Records and seconds."""
+    def _lag(self, topic: Topic, index: int, offset: int) -> tuple[int, float, int]:
+        """Records, seconds and bytes."""
         stream_id = topic.metadata.partitions[index].data_stream_id
         partition = self._parts.partitions.opened(topic.id, index)
         start, end = self._ends(topic, index)
         offset = max(offset, start)
         if offset >= end:
-            return 0, 0.0
+            return 0, 0.0, 0
         since_ms = self._time_at(partition, stream_id, offset)
-        return end - offset, 0.0 if since_ms is None else self._age(since_ms)
+        try:
+            size_bytes = bytes_between(self._parts.metadata.image, stream_id, offset, end, RANGES_PER_OFFSET)
+        except SiltstoneError:  # trimmed or deleted meanwhile
+            size_bytes = 0
+        return end - offset, 0.0 if since_ms is None else self._age(since_ms), size_bytes
 
     def _age(self, since_ms: int) -> float:
         return max(0.0, (self._parts.clock.now_ms() - since_ms) / 1000)

@@ -93,6 +93,13 @@ class TopicDataSource(DataSource):  # type: ignore[misc]
 
     def streamReader(self, schema: StructType) -> TopicStreamReader:  # noqa: N802  Spark's name
         options = parse_stream_options(self.options)
+        wish = options.source.request.values
+        if wish is not None and wish.infers and not wish.location:
+            raise ScanRefused(
+                "columns=infer in a stream needs the option schemaLocation, where the columns are kept, so that the"
+                " query has the same ones when it is started again: name a folder or a bucket of the query's own, such"
+                " as that of its checkpoint"
+            )
         source = self._with_columns(schema, options.source)
         stream = msgspec.structs.replace(options.stream, scan=source.request)
         return TopicStreamReader(
@@ -103,12 +110,27 @@ class TopicDataSource(DataSource):  # type: ignore[misc]
 
     def _with_columns(self, schema: StructType, options: SourceRequest) -> SourceRequest:
         request = options.request
+        if request.values is not None and request.values.infers:
+            return self._with_found_columns(schema, options)
         columns = chosen_columns(schema.names, with_headers=HEADERS in schema.names)
         settled = self.settled
         if settled is None and request.values is not None and VALUE in columns:
             settled = self._settled_by(schema, options)
         refuse_other_types(schema, spark_schema(columns, settled))
         request = msgspec.structs.replace(request, columns=columns, value_format=settled)
+        return msgspec.structs.replace(options, request=request)
+
+    def _with_found_columns(self, schema: StructType, options: SourceRequest) -> SourceRequest:
+        """Returns the request with the columns that ``schema`` has found. Raises ScanRefused for a schema of the
+        user's own: the columns whose types are known are listed."""
+        ours = None if self.settled is None else spark_schema(options.request.columns, self.settled)
+        if ours is None or ours.names != schema.names:
+            raise ScanRefused(
+                "columns=infer finds the columns, and a schema is given as well: leave the schema out, and list columns"
+                " with their types in the option, as in 'infer, at timestamp'"
+            )
+        refuse_other_types(schema, ours)
+        request = msgspec.structs.replace(options.request, value_format=self.settled)
         return msgspec.structs.replace(options, request=request)
 
     def _settled_by(self, schema: StructType, options: SourceRequest) -> ValueFormat | None:

@@ -17,8 +17,7 @@ import msgspec
 
 from siltstone.foundation.milliseconds import first_ms_at_or_after
 from siltstone.offline.topic_streams import PartitionName
-from siltstone.record_columns.row_columns import chosen_columns
-from siltstone.scanning.arguments import time_range, value_wish
+from siltstone.scanning.arguments import time_range, value_wish, wished_columns
 from siltstone.scanning.failures import ScanRefused
 from siltstone.scanning.request import (
     EARLIEST,
@@ -43,7 +42,7 @@ OPTIONS = (
     "startingOffsetsByTimestampStrategy", "minPartitions", "maxRecordsPerPartition", "maxBytesPerPartition",
     "includeHeaders", "failOnDataLoss", "tail", "isolation", "columns", "partitions", "scanLease", "timestampFrom",
     "timestampUntil", "trustBatchTimestamps", "value", "valueSchema", "schemaRegistry", "valueSubject", "valueMessage",
-    "badValues", "scanRequest",
+    "badValues", "schemaLocation", "scanRequest",
 )  # fmt: skip
 """Every option except ``bucket.N``. ``scanRequest`` is a whole request, encoded, which siltstone.spark.read sets."""
 
@@ -135,6 +134,7 @@ def _request(options: Mapping[str, str]) -> ScanRequest:
         )
     assigned = options.get("assign")
     with_headers = _flag(options, "includeHeaders", default=False)
+    columns, found = wished_columns(options.get("columns"), with_headers=with_headers)
     return ScanRequest(
         topics=tuple(name.strip() for name in options.get("subscribe", "").split(",") if name.strip()),
         pattern=options.get("subscribePattern"),
@@ -142,7 +142,7 @@ def _request(options: Mapping[str, str]) -> ScanRequest:
         partitions=_partitions(options),
         start=_bounds(options, "starting"),
         end=_bounds(options, "ending"),
-        columns=chosen_columns(options.get("columns"), with_headers=with_headers),
+        columns=columns,
         isolation=Isolation(
             _one_of("isolation", options.get("isolation", "committed"), [each.value for each in Isolation])
         ),
@@ -164,7 +164,9 @@ def _request(options: Mapping[str, str]) -> ScanRequest:
             registry=options.get("schemaRegistry", ""),
             subject=options.get("valueSubject", ""),
             message=options.get("valueMessage", ""),
-            bad_values=options.get("badValues", "fail"),
+            bad_values=options.get("badValues"),
+            found=found,
+            location=options.get("schemaLocation", ""),
         ),
     )
 

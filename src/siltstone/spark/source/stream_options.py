@@ -47,7 +47,7 @@ def parse_stream_options(given: Mapping[str, str]) -> StreamSourceRequest:
         source.request,
         _number(own, "minOffsetsPerTrigger", 0),
         _duration_ms(own, "maxTriggerDelay", TRIGGER_DELAY_MS_MAX),
-        own.get("groupId", ""),
+        own.get("groupId"),
         _duration_ms(own, "pollInterval", POLL_INTERVAL_MS),
     )
     return StreamSourceRequest(source, stream, _limit(own))

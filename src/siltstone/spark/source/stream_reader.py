@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -23,6 +24,7 @@ from siltstone.offline.context import MaintenanceContext
 from siltstone.scanning.rows import unit_rows
 from siltstone.scanning.streaming.advancing import BatchLimit, LimitKind
 from siltstone.scanning.streaming.position import decode_position, encode_position
+from siltstone.scanning.streaming.query_names import QueryQuestion, StreamQuery, answer
 from siltstone.scanning.streaming.topic_stream import StreamOfTopics
 from siltstone.scanning.unit import decode_unit, encode_unit
 from siltstone.spark.client_options import BY_ENVIRONMENT, ClientChoice, logins_explained
@@ -32,6 +34,29 @@ from siltstone.spark.source.stream_options import StreamSourceRequest
 from siltstone.spark.task_attempt import freeze_heap
 
 Offsets = dict[str, Any]
+
+QUERY_ID, DESCRIPTION = "sql.streaming.queryId", "spark.job.description"
+"""Properties of a job that Spark runs for a micro-batch. The description has the name of the query in its first line,
+which is empty if it has none, and then ``id = …``, ``runId = …`` and ``batch = …``."""
+
+
+class StreamPartition(InputPartition):  # type: ignore[misc]
+    """One scan unit, encoded, and what its task is asked."""
+
+    def __init__(self, unit: bytes, question: QueryQuestion | None) -> None:
+        super().__init__(unit)
+        self.question = question
+
+
+def query_of_task() -> StreamQuery | None:
+    """Returns the query to which the task of this process belongs, as Spark describes the job; None if it says nothing
+    about a query."""
+    task = TaskContext.get()
+    query_id = None if task is None else task.getLocalProperty(QUERY_ID)
+    if not query_id:
+        return None
+    name, mark, _ = (task.getLocalProperty(DESCRIPTION) or "").partition(f"\nid = {query_id}\n")
+    return StreamQuery(name.strip() if mark else "", query_id)
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -82,10 +107,16 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
         with logins_explained(self._client):
             units = self._followed.plan(decode_position(start), decode_position(end))
-        return [InputPartition(encode_unit(unit)) for unit in units]
+        question = self._followed.question(units)
+        return [
+            StreamPartition(encode_unit(unit), question if number == 0 else None)
+            for number, unit in enumerate(units)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if partition is not None and partition.value is not None:
+            if (question := partition.question) is not None and (query := query_of_task()) is not None:
+                answer(question, query)
             unit = decode_unit(partition.value)
             security = self._client.security() if unit.tail_pieces else None
             with logins_explained(self._client):

@@ -1,6 +1,7 @@
 """Change events of Debezium: which row of the source table each one makes, and which it removes.
 
-Values are JSON in one of the forms that Debezium's converters and transforms write:
+Values are JSON, or Avro with a schema registry (``avro_changes``), in one of the forms that Debezium's converters and
+transforms write:
 
     envelope          {"before": …, "after": {…}, "source": {…}, "op": "u", …}
     with its schema   {"schema": {…}, "payload": the envelope}
@@ -88,15 +89,21 @@ def _row_of(value: bytes) -> tuple[bytes | None, bool]:
         if bytes(event.op) == b"null" and (_is_object(event.after) or _is_object(event.before)):
             raise ValueError("it has before or after, and no op")
         return (None, True) if event.deleted in ("true", True) else (value, False)
-    op = msgspec.json.decode(event.op, type=str)
+    is_made, is_delete = effect_of(msgspec.json.decode(event.op, type=str), has_row=_is_object(event.after))
+    return (bytes(event.after) if is_made else None), is_delete
+
+
+def effect_of(op: str, *, has_row: bool) -> tuple[bool, bool]:
+    """Returns whether an event makes a row, and whether it removes one. ``has_row``: it has the row ``after``. Raises
+    ValueError."""
     if op in _MADE:
-        if not _is_object(event.after):
+        if not has_row:
             raise ValueError(f"its op is {op}, and after is no row")
-        return bytes(event.after), False
+        return True, False
     if op == "d":
-        return None, True
+        return False, True
     if op == "m":
-        return None, False
+        return False, False
     if op == "t":
         raise ValueError(
             "it truncates the table, and names no key: set skipped.operations=t in the connector"

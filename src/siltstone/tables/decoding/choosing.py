@@ -6,9 +6,8 @@ from typing import Any
 
 from siltstone.record_columns.row_columns import VALUE
 from siltstone.tables.decoding.changes import ChangedRowsDecoder
-from siltstone.tables.decoding.json import JsonFieldsDecoder, JsonTextDecoder
+from siltstone.tables.decoding.json import FoundFieldsDecoder, JsonFieldsDecoder, JsonTextDecoder
 from siltstone.tables.decoding.port import ColumnDecoder, DecodedColumns, text_of
-from siltstone.tables.decoding.rescuing import FoundFieldsDecoder
 from siltstone.tables.decoding.schemas import SchemaDecoder
 from siltstone.tables.task_input import NOTHING_FOUND, FoundColumns, ValueSchemas
 from siltstone.topic_configs.table_export import TableConfig
@@ -57,4 +56,4 @@ def value_decoder(
     """Returns the decoder of values. It makes the columns of the table, whose pyarrow.Schema is ``table``, without
     those of the record itself (offset, time, …)."""
     decoder = _VALUES[config.value](config, schemas, table, found)
-    return ChangedRowsDecoder(decoder) if config.change else decoder
+    return ChangedRowsDecoder(decoder) if config.change and not config.has_schemas else decoder

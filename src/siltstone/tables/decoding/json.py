@@ -17,11 +17,9 @@ import pyarrow as pa
 
 from siltstone.record_columns.row_columns import VALUE
 from siltstone.tables.decoding.port import DecodedColumns, bad_rows, text_of
-from siltstone.tables.fitting import column_arrays, fitted
-from siltstone.tables.layout import field_type
-from siltstone.topic_configs.column_types import ARRAY, MAP, STRUCT, ColumnType
-from siltstone.topic_configs.table_export import TableColumn
-from siltstone.value_formats.columns import text_field
+from siltstone.topic_configs.table_export import RESCUED, TableColumn
+from siltstone.value_formats.column_arrays import column_arrays, column_field, field_type, fitted
+from siltstone.value_formats.decoders.rescuing import RescuingDecoder
 from siltstone.value_formats.decoding import BadValue, reason_of
 from siltstone.value_formats.opening import open_decoder
 from siltstone.value_formats.settling import settle_format
@@ -65,14 +63,15 @@ class JsonFieldsDecoder:
         return DecodedColumns(columns, bad_rows(found.bad))
 
 
-def column_field(name: str, of: ColumnType) -> Any:
-    """Returns the field as which a value is decoded: JSON in text is marked, at any depth."""
-    if of.kind == "json":
-        return text_field(name)
-    if of.kind == STRUCT:
-        return pa.field(name, pa.struct([column_field(*part) for part in of.parts]))
-    if of.kind == ARRAY:
-        return pa.field(name, pa.list_(column_field("item", of.item)))
-    if of.kind == MAP:
-        return pa.field(name, pa.map_(pa.string(), column_field("value", of.item)))
-    return pa.field(name, field_type(of))
+class FoundFieldsDecoder:
+    """JSON objects as the columns that were found, and what was rescued. A value that is no object is bad."""
+
+    def __init__(self, columns: Sequence[TableColumn]) -> None:
+        """``columns`` are all known ones, with the listed ones."""
+        self._decoder = RescuingDecoder(columns)
+
+    def decode(self, values: Any) -> DecodedColumns:
+        found = self._decoder.decode(values)
+        return DecodedColumns(
+            {**found.columns, RESCUED: found.rescued}, bad_rows(found.bad), found=found.new_fields
+        )

@@ -64,4 +64,4 @@ def key_decoder(config: TableConfig, schemas: ValueSchemas) -> ColumnDecoder | N
 
 def of_keys(config: TableConfig) -> TableConfig:
     """Returns the configurations with which keys are read as values are: each names its schema."""
-    return replace(config, value=config.key, schema=REGISTRY, message="", columns=())
+    return replace(config, value=config.key, schema=REGISTRY, message="", columns=(), change="")

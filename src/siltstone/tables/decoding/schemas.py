@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from siltstone.tables.decoding.avro_changes import effects_of
 from siltstone.tables.decoding.port import REASON_CHARACTERS_MAX, DecodedColumns, bad_rows
-from siltstone.tables.fitting import column_arrays, fitted
 from siltstone.tables.task_input import ValueSchemas
 from siltstone.topic_configs.table_export import KAFKA, TableConfig
+from siltstone.value_formats.column_arrays import column_arrays, fitted
 from siltstone.value_formats.decoders.writers import NO_SCHEMA
 from siltstone.value_formats.decoding import ValueDecoder
 from siltstone.value_formats.opening import open_decoder
@@ -47,6 +48,7 @@ class SchemaDecoder:
         if needed := set(names.values()) - known:
             return DecodedColumns({}, {}, tuple(in_order(needed)))
         bad: dict[int, str] = {}
+        deletes, skipped = are_null.copy(), set[int]()
         parts: list[tuple[Rows, dict[str, Any]]] = []
         for code in np.unique(codes[~are_null]).tolist():
             name = names.get(code, NOT_FRAMED)
@@ -58,10 +60,22 @@ class SchemaDecoder:
                 continue
             whole = len(rows) == len(values)
             found = self._decoder(name, schema).decode(values if whole else values.take(pa.array(rows)))
+            column = found.column
+            if self._config.change:
+                effects = effects_of(column)
+                column = effects.rows
+                deletes[rows] = effects.are_deletes
+                skipped |= {int(rows[row]) for row in effects.skipped}
+                bad |= {int(rows[row]): reason for row, reason in effects.bad.items()}
             bad |= {int(rows[row]): reason for row, reason in bad_rows(found.bad).items()}
-            parts.append((rows, dict(column_arrays(found.column))))
+            parts.append((rows, dict(column_arrays(column))))
         columns = {each.name: _column(each, parts, len(values)) for each in self._fields}
-        return DecodedColumns(columns, dict(sorted(bad.items())))
+        bad = dict(sorted(bad.items()))
+        if not self._config.change:
+            return DecodedColumns(columns, bad)
+        return DecodedColumns(
+            columns, bad, deletes=pa.array(deletes), skipped=frozenset(skipped - bad.keys())
+        )
 
     def _decoder(self, name: SchemaName, schema: Schema) -> ValueDecoder:
         if name not in self._decoders:

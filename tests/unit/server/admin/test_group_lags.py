@@ -4,8 +4,11 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from siltstone.kafka_protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from siltstone.metadata.entities import StreamState
+from siltstone.metadata.lookup import OFFSET_BYTES_UNKNOWN
 from siltstone.model.serving_limits import GROUP_OFFSETS_MAX, GROUP_SERIES_MAX, GROUPS_SHOWN_MAX
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.admin.group_lags import OFFSETS_PER_TURN, PARTITIONS_PER_TURN, GroupLags, TopicLag
@@ -20,7 +23,11 @@ async def looked(world, offsets_max: int = GROUP_OFFSETS_MAX) -> dict[str, tuple
     lags = GroupLags(world.parts, offsets_max)
     async for _ in lags.look():
         pass
-    return {each.group: each.topics for each in lags.groups}
+    return {each.group: tuple(map(without_bytes, each.topics)) for each in lags.groups}
+
+
+def without_bytes(lag: TopicLag) -> TopicLag:
+    return replace(lag, size_bytes=0)
 
 
 async def append(world, topic, *ages_ms: int) -> None:
@@ -39,6 +46,20 @@ async def test_ob05_a_stopped_group_has_its_lag_in_records_and_seconds(world) ->
     assert await looked(world) == {"g": (TopicLag("t", 2, 67.0),)}
     await commit(world, "g", 4)
     assert await looked(world) == {"g": (TopicLag("t", 0, 0.0),)}
+
+
+@scenario(in_broker_world)
+async def test_ob05_the_lag_has_bytes_by_the_objects_that_hold_it(world) -> None:
+    topic = await world.topic()
+    await append(world, topic, 9_000, 8_000, 7_000, 6_000)
+    await commit(world, "g", 1)
+    await world.node.engine.flush()
+    lags = GroupLags(world.parts)
+    async for _ in lags.look():
+        pass
+    stream = world.parts.metadata.image.streams[topic.metadata.partitions[0].data_stream_id]
+    stored = sum(each.size_bytes for each in stream.ranges)
+    assert stored and lags.groups[0].topics[0].size_bytes == stored * 3 // 4
 
 
 @scenario(in_broker_world)
@@ -154,7 +175,7 @@ async def test_ob05_a_share_group_has_one_row_where_it_is_coordinated_and_led(wo
     async for _ in lags.look():
         pass
     (row,) = lags.groups
-    assert (row.group, row.members, row.records, row.series_count, lags.omitted) == (SHARES, 1, 3, 4, 0)
+    assert (row.group, row.members, row.records, row.series_count, lags.omitted) == (SHARES, 1, 3, 5, 0)
     assert [each.topic for each in row.topics] == ["t"]
 
 
@@ -177,7 +198,7 @@ def lags_of(*groups: tuple[str, int, int], end_offset: int | None = 10) -> tuple
     stream = (
         None
         if end_offset is None
-        else SimpleNamespace(start_offset=2, end_offset=end_offset, object_ranges=())
+        else SimpleNamespace(start_offset=2, end_offset=end_offset, ranges=(), state=StreamState.CLOSED)
     )
     partitions = [SimpleNamespace(data_stream_id=1)] * 1_000
     topic = SimpleNamespace(
@@ -218,7 +239,7 @@ def test_the_lag_ends_at_the_end_and_begins_at_the_start(
     """A stream that is gone has no records that a group could lack."""
     lags, _ = lags_of(("g", 1, committed), end_offset=end_offset)
     assert [(each.records, each.topics) for each in lags.groups] == [
-        (records, (TopicLag("t", records, 0.0, 999 if end_offset else 0),))
+        (records, (TopicLag("t", records, 0.0, 999 if end_offset else 0, records * OFFSET_BYTES_UNKNOWN),))
     ]
 
 
@@ -231,7 +252,7 @@ def test_others_have_their_turn_after_some_offsets_and_after_each_group() -> Non
 
 
 def test_the_groups_with_the_largest_lag_are_shown_and_the_others_counted() -> None:
-    count, shown = 3 * GROUPS_SHOWN_MAX, GROUP_SERIES_MAX // 5
+    count, shown = 3 * GROUPS_SHOWN_MAX, GROUP_SERIES_MAX // 6
     lags, _ = lags_of(*((f"g{number}", 1, 10 - number % 7) for number in range(count)))
     assert len(lags.groups) == shown and lags.omitted == count - shown
     assert {each.records for each in lags.groups} == {6}, "a seventh of the groups"
@@ -242,4 +263,4 @@ def test_a_group_with_more_offsets_than_are_looked_at_does_not_keep_smaller_ones
     lags, _ = lags_of(("small", 1, 0), ("large", GROUP_OFFSETS_MAX, 0))
     assert [each.group for each in lags.groups] == ["small"] and lags.omitted == 1
     lags, _ = lags_of(("fits", 999, 0))
-    assert lags.groups[0].topics[0].records == 999 * 8 and lags.groups[0].series_count == 5
+    assert lags.groups[0].topics[0].records == 999 * 8 and lags.groups[0].series_count == 6

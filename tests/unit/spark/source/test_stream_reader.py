@@ -10,7 +10,7 @@ from siltstone.scanning.streaming.advancing import BatchLimit, LimitKind, Stream
 from siltstone.scanning.streaming.position import StreamPosition, encode_position
 from siltstone.spark.source import stream_reader as module
 from siltstone.spark.source.stream_options import parse_stream_options
-from siltstone.spark.source.stream_reader import TopicStreamReader, batch_limit
+from siltstone.spark.source.stream_reader import StreamPartition, TopicStreamReader, batch_limit
 
 
 def reader_of(**options: str) -> TopicStreamReader:
@@ -49,9 +49,9 @@ def test_a_reader_that_was_asked_nothing_opens_no_store_and_stops(monkeypatch: p
     reader.stop()
     frozen = []
     monkeypatch.setattr(module, "freeze_heap", lambda: frozen.append(True))
-    for partition in (None, InputPartition(None)):
+    for partition in (None, StreamPartition(None, None), InputPartition(None)):
         assert list(reader.read(partition)) == []
-    assert frozen == [True, True]
+    assert frozen == [True, True, True]
 
 
 class FollowedTopic:
@@ -78,6 +78,9 @@ class FollowedTopic:
     def plan(self, start: StreamPosition, end: StreamPosition) -> list[Any]:
         self.called.append((start, end))
         return []
+
+    def question(self, units: Any) -> None:
+        assert list(units) == []
 
     def finished(self, end: StreamPosition) -> None:
         self.called.append(end)

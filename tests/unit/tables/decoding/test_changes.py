@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from siltstone.tables.decoding.changes import ChangedKeysDecoder, ChangedRowsDecoder
+from siltstone.tables.decoding.json import FoundFieldsDecoder
 from siltstone.tables.decoding.port import DecodedColumns
-from siltstone.tables.decoding.rescuing import FoundFieldsDecoder
 from siltstone.topic_configs.table_export import TableColumn
 
 

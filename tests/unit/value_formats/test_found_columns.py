@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siltstone.tables.decoding.rescuing import FoundFieldsDecoder
-from siltstone.tables.found_columns import extended, fields_of, joined, joined_fields, news, type_of
+from siltstone.tables.decoding.json import FoundFieldsDecoder
 from siltstone.topic_configs.column_types import canonical, parsed_type
 from siltstone.topic_configs.table_export import RESCUED, TableColumn
+from siltstone.value_formats.found_columns import extended, fields_of, joined, joined_fields, news, type_of
 
 SCALARS = (
     st.none()

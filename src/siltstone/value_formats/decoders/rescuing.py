@@ -14,18 +14,15 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 
-from siltstone.tables.decoding.json import column_field
-from siltstone.tables.decoding.port import DecodedColumns, bad_rows
-from siltstone.tables.fitting import column_arrays, fitted
-from siltstone.tables.found_columns import can_be_column, joined_fields, type_of
-from siltstone.tables.layout import field_type
+from siltstone.record_columns.arrow import require_arrow
 from siltstone.topic_configs.column_types import ARRAY, MAP, STRUCT, ColumnType
-from siltstone.topic_configs.table_export import RESCUED, TableColumn
+from siltstone.topic_configs.table_export import TableColumn
+from siltstone.value_formats.column_arrays import column_arrays, column_field, field_type, fitted
 from siltstone.value_formats.decoders.json import JsonDecoder, json_reader
-from siltstone.value_formats.settling import settle_format
-from siltstone.value_formats.value_format import FormatKind
+from siltstone.value_formats.decoding import BadValue
+from siltstone.value_formats.found_columns import can_be_column, joined_fields, type_of
+from siltstone.value_formats.value_format import FormatKind, ValueFormat, encode_type
 
 _OBJECT: Any = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST: Any = msgspec.json.Decoder(list[msgspec.Raw])
@@ -137,27 +134,39 @@ def _object(fields: Mapping[str, bytes]) -> bytes:
     return b"{" + inside + b"}"
 
 
-class FoundFieldsDecoder:
-    """JSON objects as the columns that were found, and what was rescued."""
+class RescuedValues(msgspec.Struct, frozen=True):
+    """``columns`` are Arrow arrays by name, ``rescued`` is the one of what no column could take. Values that are no
+    JSON object are ``bad``, and null in all of these. ``new_fields`` has the types of fields that are no columns."""
+
+    columns: dict[str, Any]
+    rescued: Any
+    bad: tuple[BadValue, ...]
+    new_fields: dict[str, ColumnType]
+
+
+class RescuingDecoder:
+    """Decodes JSON objects as the columns that were found, and what was rescued."""
 
     def __init__(self, columns: Sequence[TableColumn]) -> None:
         """``columns`` are all known ones, with the listed ones."""
         self._types = {each.name: field_type(each.type) for each in columns}
         self._parts = {each.name: _Part(each.type) for each in columns}
-        kind = pa.struct([column_field(each.name, each.type) for each in columns])
-        self._decoder = JsonDecoder(settle_format(FormatKind.JSON, schema=kind), refuses_unknown=True)
+        kind = require_arrow().struct([column_field(each.name, each.type) for each in columns])
+        self._decoder = JsonDecoder(ValueFormat(FormatKind.JSON, encode_type(kind)), refuses_unknown=True)
 
-    def decode(self, values: Any) -> DecodedColumns:
+    def decode(self, values: Any) -> RescuedValues:
+        """Decodes a pyarrow.BinaryArray; a null is null in every column."""
+        arrow = require_arrow()
         others = _Others(self._parts)
         found = self._decoder.decode(values, others.kept)
-        bad = bad_rows(found.bad)
-        rescued = pa.nulls(len(values), pa.string())
+        bad = {each.row for each in found.bad}
+        rescued = arrow.nulls(len(values), arrow.string())
         if others.rescued:
             texts = [None if row in bad else others.rescued.get(row) for row in range(len(values))]
-            rescued = pa.array(texts, pa.string())
+            rescued = arrow.array(texts, arrow.string())
         arrays = dict(column_arrays(found.column))
         columns = {name: fitted(arrays[name], kind) for name, kind in self._types.items()}
-        return DecodedColumns({**columns, RESCUED: rescued}, bad, found=others.types)
+        return RescuedValues(columns, rescued, found.bad, others.types)
 
 
 class _Others:
