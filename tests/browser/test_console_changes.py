@@ -17,6 +17,11 @@ from support.kafka.quiet_client import QUIET
 pytestmark = pytest.mark.xdist_group("console-browser")
 
 SECONDS_MAX = 30
+TABLE = {
+    "siltstone.table.format": "iceberg",
+    "siltstone.table.value": "json",
+    "siltstone.table.columns": "id long",
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +35,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[siltstone.Broke
         consumer = Consumer({**config, "group.id": "readers"})
         consumer.commit(offsets=[TopicPartition("orders", 0, 12)], asynchronous=False)
         consumer.close()
+        running.create_topic("flights", partitions=1, config=TABLE)
+        producer.produce("flights", '{"id": 1}', partition=0)
+        producer.produce("flights", "no JSON", partition=0)
+        assert producer.flush(60) == 0
         running.flush()
+        with siltstone.open_store(running.folder) as store:
+            assert siltstone.maintenance.plan(store, kinds=["table-export"]).run().is_well
         yield running
 
 
@@ -127,7 +138,7 @@ def test_axe_finds_nothing_on_pages_with_buttons(link: str, is_dark: bool) -> No
         driver.get(link)
         for path in (
             "/topics/orders/configs", "/topics/orders/partitions/0", "/cluster", "/cluster/balance", "/maintenance",
-            "/groups/readers?topic=orders&to=earliest",
+            "/groups/readers?topic=orders&to=earliest", "/tables", "/tables/flights", "/tables/flights/dead-letters",
         ):  # fmt: skip
             driver.get(link.partition("/?")[0] + path)
             if wrong := violations(driver, axe_script()) if path != "/cluster/balance" else []:

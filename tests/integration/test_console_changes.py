@@ -224,6 +224,8 @@ def test_what_is_wrong_with_values_together_is_said_above_the_form(changing: Cha
 def test_a_partition_moves_to_a_node_that_is_live(changing: Changing) -> None:
     page = changing.console.ask("/topics/orders/partitions/0").text
     assert "Node 0 leads it" in page and "No other node is live" in page
+    led = changing.console.ask("/cluster?node=0").text
+    assert "Led by node 0" in led and '<a href="/topics/orders">orders</a></th><td>0, 1</td>' in led
     assert changing.post("/cluster/move", topic="orders", partition="0", to="7").status == 400
     assert changing.post("/cluster/move", topic="orders", partition="9", to="0").status == 400
     outdated = changing.post("/cluster/move", topic="orders", partition="0", to="0", **{"from": "3"})

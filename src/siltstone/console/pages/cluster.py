@@ -21,7 +21,7 @@ from siltstone.console.application import Asked, PageRefused, number_of
 from siltstone.console.pages.topics import topic_named
 from siltstone.console.runs import RunOutcome, Says
 from siltstone.console.store import ConsoleStore, moment_with_log
-from siltstone.console.views.cluster import load_views, moves_of, node_views
+from siltstone.console.views.cluster import led_by, load_views, moves_of, node_views
 from siltstone.console.views.silences import Silence, all_silences, logged_silences
 from siltstone.console.visitors import Visitor
 from siltstone.foundation.quantity_words import counted, seconds_words
@@ -44,8 +44,17 @@ async def cluster(asked: Asked) -> Response:
     listed = bucket_list_of(image)
     return asked.page(
         "cluster.html", nodes=node_views(image, facts.moves), buckets=listed.buckets, strategy=listed.strategy,
-        objects=facts.objects, balances=is_switched_on(image), **_moves(asked),
+        objects=facts.objects, balances=is_switched_on(image), **_moves(asked), **_led(asked, image),
     )  # fmt: skip
+
+
+def _led(asked: Asked, image: MetadataImage) -> dict[str, Any]:
+    """Returns the partitions that the node of ``node`` leads, by topic; None without one."""
+    node_id = number_of(asked.query("node"))
+    if node_id is None:
+        return {"led_by": "", "led": None}
+    found = led_by(image, node_id, asked.visitor.sees)
+    return {"led_by": node_id, "led": found[:CONSOLE_ROWS_MAX]}
 
 
 async def moves(asked: Asked) -> Response:

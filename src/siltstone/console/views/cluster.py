@@ -7,6 +7,7 @@ import msgspec
 
 from siltstone.cluster.balancing.goals import Load
 from siltstone.cluster.balancing.planning import BalancePlan
+from siltstone.console.views.topics import Sees
 from siltstone.metadata.entities import NO_NODE, NodeState, TopicMetadata
 from siltstone.metadata.image import MetadataImage
 
@@ -71,6 +72,16 @@ def node_views(
             )
         )
     return rows
+
+
+def led_by(image: MetadataImage, node_id: int, sees: Sees) -> list[tuple[str, list[int]]]:
+    """Returns the partitions that a node leads, by topic, of topics that the visitor may see."""
+    found = [
+        (topic.name, [number for number, each in enumerate(topic.partitions) if each.leader == node_id])
+        for topic in image.topics.values()
+        if sees(topic.name)
+    ]
+    return sorted((name, numbers) for name, numbers in found if numbers)
 
 
 class LoadView(msgspec.Struct, frozen=True):
