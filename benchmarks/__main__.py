@@ -31,6 +31,7 @@ from benchmarks import (
     spark_reading,
     spark_tables,
     spark_writing,
+    starting,
     stream_object_compaction,
     transactions,
 )
@@ -58,6 +59,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "p": (large_image.TITLE, large_image.run),
     "q": (spark_reading.TITLE, spark_reading.run),
     "r": (spark_tables.TITLE, spark_tables.run),
+    "st": (starting.TITLE, starting.run),
     "s": (spark_writing.TITLE, spark_writing.run),
     "t": (spark_latency.TITLE, spark_latency.run),
     "u": (scanning.PLANNING_TITLE, scanning.run_planning),

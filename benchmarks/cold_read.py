@@ -19,7 +19,7 @@ from siltstone.offline.opening.store import open_store
 from siltstone.offline.settings import CompactionSettings
 from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.server.components import Node, open_node
-from siltstone.server.python_process import keep_freed_memory
+from siltstone.server.python_process import kept_heap
 from siltstone.server.settings.node import NodeSettings
 from siltstone.stream_engine.stream import Stream
 
@@ -30,7 +30,7 @@ TITLE = "(d) cold sequential read of one stream after compaction"
 
 
 def run() -> list[Row]:
-    keep_freed_memory()  # as siltstone serve does
+    kept_heap()  # as siltstone serve does
     with folder() as place:
         settings = store_settings(place / "store", engine__upload__cache_block_bytes_max="64MiB")
         other, stream_id, *_ = fill(settings, STREAMS, STREAMS * STREAM_BYTES)

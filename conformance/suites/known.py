@@ -30,6 +30,11 @@ SHARES_AS_EXPECTED = {
     for form in ("avro", "protobuf", "json")
 }
 
+LIBRDKAFKA_CONSUMERS_AS_EXPECTED = {
+    "0045_exit_134": "it wants topics of a pattern in a later answer than topics by name; here one answer may have all",
+    "0053_stats": "skips itself where RapidJSON is not installed",
+}
+
 LIBRDKAFKA_SHARES_AS_EXPECTED = {
     "0171_exit_134": "librdkafka is built without zstd here",
     "0173_exit_134": "it sets a lock time of 3 s: Kafka takes that with group.share.min.record.lock.duration.ms=1000",
@@ -73,8 +78,8 @@ KNOWN: tuple[Suite, ...] = (
           clone_id="platformatic"),
     Suite("librdkafka-consumers", "librdkafka", "confluentinc/librdkafka",
           f"{preparing.CONSUMER_TESTS.replace(' ', ', ')}, with `group.protocol=consumer`",
-          preparing.librdkafka_consumers, *RUNNER, clone_id="librdkafka", seconds_max=1_800,
-          as_expected={"0053_stats": "skips itself where RapidJSON is not installed"}),
+          preparing.librdkafka_consumers, *RUNNER, settings={"broker.num_partitions": "4"}, clone_id="librdkafka",
+          seconds_max=1_800, as_expected=LIBRDKAFKA_CONSUMERS_AS_EXPECTED),
     Suite("librdkafka-shares", "librdkafka", "confluentinc/librdkafka", "0170 to 0185 but for mocks: share consumers",
           preparing.librdkafka_shares, *RUNNER, clone_id="librdkafka", seconds_max=5_400,
           as_expected=LIBRDKAFKA_SHARES_AS_EXPECTED),

@@ -20,9 +20,10 @@ pytestmark = pytest.mark.xdist_group("console-browser")
 
 SPITE = "<script>alert(1)</script><img src=x onerror=alert(2)><svg onload=alert(3)>"
 PAGES = (
-    "/", "/topics", "/topics/orders", "/topics/orders/partitions/0", "/topics/orders/messages",
-    "/topics/spite/messages", "/sql?q=select+*+from+orders", "/groups", "/groups/readers?topic=orders&to=earliest",
-    "/tables", "/objects", "/objects/{object}", "/maintenance", "/cost?retention=1d", "/cluster",
+    "/", "/topics", "/topics/orders", "/topics/orders/configs", "/topics/orders/partitions/0",
+    "/topics/orders/messages", "/topics/spite/messages", "/sql?q=select+*+from+orders", "/groups",
+    "/groups/readers?topic=orders&to=earliest", "/tables", "/objects", "/objects/{object}", "/maintenance",
+    "/cost?retention=1d", "/cluster",
 )  # fmt: skip
 FIRST_LOAD_BYTES_MAX = 300_000
 

@@ -18,6 +18,8 @@ import siltstone
 from siltstone.metadata.acls import CreateAcls, SetAuthorization
 from siltstone.model.access import Principal
 from siltstone.model.acls import AclOperation, AclResourceType, AuthorizationMode
+from siltstone.scanning.streaming.group_progress import StreamGroupProgress
+from siltstone.scanning.streaming.position import StreamPosition
 from siltstone.server.kafka_node import KafkaNode
 from support.kafka.quiet_client import QUIET
 from support.security.rights import allow
@@ -126,6 +128,13 @@ def test_a_group_shows_what_it_has_left_to_read_and_what_a_reset_would_read_agai
         consumer = Consumer({**config, "group.id": "readers"})
         consumer.commit(offsets=[TopicPartition("orders", 0, 4)], asynchronous=False)
         consumer.close()
+        query = StreamGroupProgress("daily")
+        with siltstone.open_store(broker.folder) as store:
+            topic_id = store.metadata.refresh().topic_ids["orders"]
+            query.commit(store.context, StreamPosition("x", {topic_id: "orders"}, {(topic_id, 0): 3}))
+        text = get(address, "/groups")[1]
+        assert re.search(r'>daily</a></th><td class="n">7</td>.*<td>streaming query on \S+</td>', text)
+        assert "streaming query on" in get(address, "/groups/daily")[1]
         assert '<a href="/groups/readers">readers</a></th><td class="n">6</td>' in get(address, "/groups")[1]
         assert 'readers</a></th><td class="n">6</td>' in get(address, "/topics/orders/groups")[1]
         for query, again, skipped in (

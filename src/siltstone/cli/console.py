@@ -27,7 +27,7 @@ HOSTS = frozenset({HOST, "localhost"})
 @click.command()
 @click.option("--port", type=click.IntRange(0, 65_535), default=CONSOLE_PORT, metavar="PORT", show_default=True,
               help="Port on this machine; 0 for a free one.")  # fmt: skip
-@click.option("--changes", is_flag=True, help="Let the pages run and cancel maintenance, too.")
+@click.option("--changes", is_flag=True, help="Let the pages change the store, too.")
 @click.option("--open", "opens", is_flag=True, help="Open the browser.")
 @store_options
 def console(choice: StoreChoice, port: int, changes: bool, opens: bool) -> None:

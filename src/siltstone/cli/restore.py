@@ -10,10 +10,10 @@ from siltstone.backups.restoring import RestoredStore, read_manifest
 from siltstone.backups.restoring import restore as restore_store
 from siltstone.cli.erase.following import carried_out
 from siltstone.cli.output import copying_shown, print_json, results, table
-from siltstone.cli.positions import parse_time_ms
 from siltstone.cli.runner_options import RunnerChoice, runner_options
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import cell, count_words, counted, size_words
+from siltstone.kafka_client.positions import parse_time_ms
 from siltstone.maintenance.erasure.report import ErasureReport
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.objects import DEFAULT_BUCKET_ID

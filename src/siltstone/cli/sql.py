@@ -12,8 +12,8 @@ import click
 import msgspec
 
 from siltstone.cli.output import is_drawn, json_text, remark, results, table
-from siltstone.cli.positions import parse_time_ms
 from siltstone.cli.store_options import StoreChoice, store_options
+from siltstone.kafka_client.positions import parse_time_ms
 from siltstone.metadata_tables.catalog import METADATA_TABLES, MetadataTables, TableOfMoment
 from siltstone.metadata_tables.reading import read_tables
 from siltstone.offline.opening.store import Store

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from importlib.resources import files
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -19,20 +20,28 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from siltstone.console.facts import StoreFacts
 from siltstone.console.rendering import rendered
 from siltstone.console.store import ConsoleStore
+from siltstone.console.views.topics import TopicCounts
 from siltstone.console.visitors import ConsoleAccess, UnknownVisitor, Visitor, VisitorSession
-from siltstone.model.console_limits import CONSOLE_ANSWER_SECONDS_MAX, CONSOLE_FORM_BYTES_MAX
+from siltstone.model.console_limits import (
+    CONSOLE_ANSWER_SECONDS_MAX,
+    CONSOLE_FORM_BYTES_MAX,
+    CONSOLE_FORM_FIELDS_MAX,
+)
 from siltstone.model.errors import InvalidRequest, SiltstoneError
+from siltstone.runtime.turns import in_turns
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
+# Without a referrer at all, a browser says of every form that it comes from "null", which is nobody's origin.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 NUMBER_DIGITS_MAX = 19
@@ -75,6 +84,18 @@ class Asked(msgspec.Struct, frozen=True):
         async with asyncio.timeout(seconds_max):
             return await self.store.run(call)
 
+    async def facts(self) -> StoreFacts:
+        """Returns what was counted of the whole store, lately."""
+        return await self.store.facts.of(self.store.image, self.store.now_ms())
+
+    async def seen_topics(self) -> list[TopicCounts]:
+        """Returns the topics that the visitor may see, by name. The rights of thousands are asked in turns."""
+        topics = (await self.facts()).topics
+        if self.visitor.sees_all:
+            return list(topics)
+        seen = await in_turns(lambda each: self.visitor.sees(each.name), topics)
+        return [each for each, is_seen in zip(topics, seen, strict=True) if is_seen]
+
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
         """Draws a page, or a part of one, with what all templates use."""
         store = self.store
@@ -92,14 +113,27 @@ class Asked(msgspec.Struct, frozen=True):
 Show = Callable[[Asked], Awaitable[Response]]
 
 
+class ChangeRight(Enum):
+    """The right that a change needs, as the same request of Kafka's protocol would. The right to alter the cluster is
+    checked before the page; that of a topic or a group by the page, which knows its name."""
+
+    CLUSTER = "alter the cluster"
+    CONFIGS = "alter configurations of the topic"
+    GROUP = "read the topic and the group"
+
+
 class PageRoute(msgspec.Struct, frozen=True):
-    """``is_change``: the page changes the store, and is asked for by POST. ``of_cluster``: it shows what the right to
+    """``change``: the page changes the store, and is asked for by POST. ``of_cluster``: it shows what the right to
     describe the cluster is for; other pages show each topic to visitors who may describe that topic."""
 
     path: str
     show: Show
-    is_change: bool = False
+    change: ChangeRight | None = None
     of_cluster: bool = False
+
+    @property
+    def is_change(self) -> bool:
+        return self.change is not None
 
 
 class Console:
@@ -117,7 +151,7 @@ class Console:
         self._is_host = is_host
         routes = [Route("/static/{name}", _static)]
         for page in pages:
-            methods = ["POST"] if page.is_change else ["GET"]
+            methods = ["GET"] if page.change is None else ["POST"]
             routes.append(Route(page.path, self._shown(page), methods=methods))
         self.application = Starlette(routes=routes, exception_handlers={404: _missing, 405: _not_so})
 
@@ -157,9 +191,11 @@ class Console:
         if page.of_cluster and not visitor.describes_cluster:
             raise PageRefused(403, f"{visitor.name} may not describe the cluster")
         form: Mapping[str, str] = {}
-        if page.is_change:
+        if page.change is not None:
             form = await _form_of(request)
             _refuse_forged(request, form, visitor)
+            if page.change is ChangeRight.CLUSTER and not visitor.alters_cluster:
+                raise PageRefused(403, f"{visitor.name} may not {page.change.value}")
         return await page.show(Asked(self.store, visitor, request, form))
 
     def _refusal(self, request: Request, status: int, reason: str) -> Response:
@@ -186,7 +222,12 @@ async def _form_of(request: Request) -> Mapping[str, str]:
         raise PageRefused(415, "a change is sent as a form")
     try:
         return dict(
-            parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=50, errors="strict")
+            parse_qsl(
+                body.decode("ascii"),
+                keep_blank_values=True,
+                max_num_fields=CONSOLE_FORM_FIELDS_MAX,
+                errors="strict",
+            )
         )
     except ValueError as malformed:
         raise PageRefused(400, f"the form cannot be read: {malformed}") from malformed

@@ -6,11 +6,13 @@ Each chart has a title for people who hear the page, and a table of the same num
 from collections.abc import Callable, Sequence
 from html import escape
 
+from siltstone.console.views.silences import Silence
 from siltstone.console.views.stream_map import StreamMap
 from siltstone.foundation.quantity_words import count_words, size_words
 
 WIDTH, HEIGHT = 720, 120
 MAP_WIDTH, MAP_HEIGHT = 1000, 54
+NODE_HEIGHT = 20
 PIECE_WIDTH_MIN = 2.0
 """A piece is drawn at least so wide, or an object of a few records could not be pointed at."""
 
@@ -33,6 +35,33 @@ def line_chart(title: str, points: Sequence[tuple[int, float]], words: Callable[
         f"{escape(words(top))} at most</figcaption>"
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" aria-label="{escape(title)}">'
         f'<polygon class="area" points="{area}"/><polyline class="line" points="{line}"/></svg></figure>'
+    )
+
+
+def silence_timeline(silences: Sequence[Silence], now_ms: int, words: Callable[[Silence], str]) -> str:
+    """Draws a line for each node over time, from the first silence until now, with its silences; ``words`` says what
+    one is. A silence is drawn at least as wide as it can be pointed at."""
+    if not silences:
+        return ""
+    nodes = sorted({each.node_id for each in silences})
+    first_ms = min(each.from_ms for each in silences)
+    span_ms = max(1, now_ms - first_ms)
+    drawn = []
+    for row, node_id in enumerate(nodes):
+        y = row * NODE_HEIGHT
+        drawn.append(f'<line class="life" x1="0" x2="{WIDTH}" y1="{y + 10}" y2="{y + 10}"/>')
+        for each in (each for each in silences if each.node_id == node_id):
+            left = (each.from_ms - first_ms) / span_ms * WIDTH
+            right = ((each.until_ms or now_ms) - first_ms) / span_ms * WIDTH
+            width = max(PIECE_WIDTH_MIN, right - left)
+            drawn.append(
+                f'<rect class="silence{" rough" if each.is_rough else ""}" x="{min(left, WIDTH - width):.1f}" '
+                f'y="{y + 2}" width="{width:.1f}" height="16"><title>{escape(words(each))}</title></rect>'
+            )
+    names = ", ".join(map(str, nodes))
+    return (
+        f'<svg class="silences" viewBox="0 0 {WIDTH} {len(nodes) * NODE_HEIGHT}" preserveAspectRatio="none" '
+        f'role="img" aria-label="silences of node {names}, a line for each">{"".join(drawn)}</svg>'
     )
 
 

@@ -10,12 +10,17 @@ from collections.abc import Mapping
 import msgspec
 
 from siltstone.metadata.image import MetadataImage
+from siltstone.runtime.turns import let_others_run
 
 SAMPLE_MS = 5_000
 SAMPLES_MAX = 720
 """An hour."""
 TOPICS_MAX = 2_000
 """Topics that one sample tells apart; the growth of further ones is counted in the sum only."""
+
+
+STREAMS_PER_TURN = 200
+"""Streams that have changed and are looked at in one turn: a millisecond in a broker whose clients wait."""
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -34,12 +39,12 @@ class TrafficHistory:
         self._image: MetadataImage | None = None
         self._at_ms = 0
 
-    def add(self, image: MetadataImage, now_ms: int) -> None:
-        """Takes a sample if the last one is ``SAMPLE_MS`` old. The first image only begins the history."""
+    async def add(self, image: MetadataImage, now_ms: int) -> None:
+        """Takes a sample if the last one is ``SAMPLE_MS`` old, in turns. The first image only begins the history."""
         if self._image is not None and now_ms - self._at_ms < SAMPLE_MS:
             return
         if self._image is not None:
-            self.samples.append(_sample(self._image, image, now_ms, max(1, now_ms - self._at_ms)))
+            self.samples.append(await _sample(self._image, image, now_ms, max(1, now_ms - self._at_ms)))
         self._image, self._at_ms = image, now_ms
 
     def records_per_second(self, topic_id: str, last: int = 12) -> float:
@@ -56,19 +61,16 @@ class TrafficHistory:
         ]
 
 
-def _sample(before: MetadataImage, after: MetadataImage, now_ms: int, span_ms: int) -> Sample:
-    if after.streams.is_unchanged_from(before.streams):
-        return Sample(now_ms, span_ms, 0, 0, {})
-    topics = {
-        partition.data_stream_id: topic_id
-        for topic_id, topic in after.topics.items()
-        for partition in topic.partitions
-    }
+async def _sample(before: MetadataImage, after: MetadataImage, now_ms: int, span_ms: int) -> Sample:
     by_topic: dict[str, int] = {}
     records = size_bytes = 0
-    for stream_id, stream in after.streams.changed_from(before.streams):
-        topic_id = topics.get(stream_id)
-        if topic_id is None or stream is None:
+    for number, (stream_id, stream) in enumerate(after.streams.changed_from(before.streams), 1):
+        if number % STREAMS_PER_TURN == 0:
+            await let_others_run()
+        if stream.tags.get("kind") != "data":
+            continue
+        topic_id = after.topic_ids.get(stream.tags.get("topic", ""))
+        if topic_id is None:
             continue
         earlier = before.streams.get(stream_id)
         end = earlier.end_offset if earlier is not None else 0

@@ -4,19 +4,28 @@
 threads: a page waits, and the event loop does not.
 """
 
-import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import ParamSpec, Protocol, TypeVar
 
 import msgspec
 
+from siltstone.console.facts import KeptFacts
 from siltstone.console.history import TrafficHistory
+from siltstone.console.runs import ChangeRuns
+from siltstone.console.views.silences import SeenSilences
+from siltstone.console.visitors import Visitor
 from siltstone.costing.estimate import CostPrices
+from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.connection import parse_bootstrap, security_of_process
+from siltstone.metadata.commands import MovePartitions
 from siltstone.metadata.history import entries_after, oldest_entry
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.leases.board import time_of
 from siltstone.metadata.log_entry import LogEntry
+from siltstone.metadata.node_address import node_address
+from siltstone.metadata.opening import newest_beats
 from siltstone.metadata_tables.commits import commits_of
 from siltstone.metadata_tables.moment import Commits, GroupCommit, Moment
 from siltstone.model.console_limits import (
@@ -28,15 +37,14 @@ from siltstone.model.console_limits import (
     CONSOLE_THREADS,
     CONSOLE_WAITING_MAX,
 )
-from siltstone.model.errors import InvalidRequest, SiltstoneError, Unavailable
+from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.model.serving_limits import PRICE_OF_CORE, PRICE_OF_READS, PRICE_OF_STORAGE, PRICE_OF_WRITES
-from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.context import MaintenanceContext, check_metadata_is_newest
 from siltstone.offline.opening.settings import StoreSettings
 from siltstone.offline.opening.store import Store, open_metadata_log
 from siltstone.offline.settings import KindSettings
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock
-from siltstone.runtime.tasks import TaskGroup
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,13 +67,17 @@ class TooManyWait(Unavailable):
     """All threads of the console are busy, and as many pages wait for one as may."""
 
 
-class RunsAlready(InvalidRequest):
-    """This console runs maintenance already."""
+class NoBrokerRuns(Unavailable):
+    """No broker of the store runs, and the change is made by one."""
+
+
+Targets = Sequence[tuple[str, int, int]]
+"""Topic id, partition, and the node that shall lead it."""
 
 
 class ConsoleStore(Protocol):
     """``place`` is how a command line names the store, such as ``--store ./siltstone-data``. ``tail`` says how scans
-    read records that are in no object yet (``scanning.request.Tail``). ``runs_maintenance``: whether ``begin`` does."""
+    read records that are in no object yet (``scanning.request.Tail``). ``runs_maintenance``: whether ``runs`` does."""
 
     limits: ConsoleLimits
     prices: CostPrices
@@ -73,6 +85,8 @@ class ConsoleStore(Protocol):
     tail: str
     runs_maintenance: bool
     history: TrafficHistory
+    silences: SeenSilences
+    facts: KeptFacts
 
     @property
     def settings(self) -> StoreSettings: ...
@@ -100,8 +114,27 @@ class ConsoleStore(Protocol):
         """Returns the image, with the positions of groups, for the tables of metadata."""
         ...
 
-    def begin(self, call: Callable[[], None]) -> None:
-        """Starts a run of maintenance in a thread of its own. Raises RunsAlready."""
+    @property
+    def runs(self) -> ChangeRuns:
+        """What continues without its page."""
+        ...
+
+    def cluster(self, visitor: Visitor) -> Cluster:
+        """Returns a client of the store's brokers, in the name of the visitor, for a ``with`` statement in a thread.
+        Raises NoBrokerRuns."""
+        ...
+
+    def move(self, visitor: Visitor, targets: Targets) -> None:
+        """Has partitions moved, and returns when that is recorded. Blocks. Raises refusals of MovePartitions, or of a
+        broker."""
+        ...
+
+    def newest_image(self) -> MetadataImage:
+        """Returns the image after a look at the metadata. Blocks. Raises Unavailable."""
+        ...
+
+    async def refresh(self) -> None:
+        """Waits until the image has what was changed before. Raises Unavailable."""
         ...
 
 
@@ -115,6 +148,16 @@ def moment_with_log(
             yield from entries_after(opened, oldest_entry(opened) - 1, image.version)
 
     return Moment(image, store.now_ms(), commits=commits, entries=entries, ends=ends)
+
+
+def silent_since(url: str, clock: Clock, node_id: int) -> int | None:
+    """Returns the time of a node's last beat, by the lease board of the metadata at ``url``; None if it is not known.
+    Blocks."""
+    try:
+        beats = newest_beats(url, clock)
+    except SiltstoneError:
+        return None
+    return next((time_of(each) for each in beats if each.node_id == node_id), None)
 
 
 class PageCalls:
@@ -160,14 +203,14 @@ class OpenedStore:
         self.limits = limits
         self.place = place
         self.history = TrafficHistory()
+        self.silences = SeenSilences(lambda node_id: silent_since(self.settings.metadata, clock, node_id))
+        self.facts = KeptFacts(clock)
         self.trouble = ""
         self._store = store
         self._clock = clock
         self._calls = PageCalls()
         self._following = ThreadedCalls("console-metadata", 1)
-        self._runs = ThreadedCalls("console-maintenance", 1)
-        self._running = TaskGroup("console", lambda _: None)
-        self._run: asyncio.Task[None] | None = None
+        self.runs = ChangeRuns(store.metadata.now_ms)
         self._commits: list[GroupCommit] | None = None
         self._commits_ms = 0.0
 
@@ -201,21 +244,39 @@ class OpenedStore:
         found = self._commits
         return moment_with_log(self, image, commits=lambda: found)
 
-    def begin(self, call: Callable[[], None]) -> None:
-        if self._run is not None and not self._run.done():
-            raise RunsAlready(
-                "this console runs maintenance already: wait until its job has ended, or cancel it"
+    def cluster(self, visitor: Visitor) -> Cluster:
+        """The brokers are asked as SILTSTONE_CLIENT_CONFIG says, as by the commands."""
+        security = security_of_process()
+        image, listener = self.image, security.settings.listener
+        live = sorted(each.node_id for each in image.nodes.values() if each.is_live and each.listeners)
+        found = [address for each in live if (address := node_address(image, each, listener))]
+        if not found:
+            raise NoBrokerRuns(
+                "no broker of this store runs, and the change is made by one: start it with siltstone serve"
             )
-        self._run = self._running.start("maintenance", self._runs.run(call))
+        addresses = parse_bootstrap(",".join(found), "node-address")
+        return Cluster(addresses, self._clock, self.context.rng, security)
+
+    def move(self, visitor: Visitor, targets: Targets) -> None:
+        check_metadata_is_newest(self.context)
+        self.context.metadata.execute(MovePartitions(tuple(targets)))
+
+    def newest_image(self) -> MetadataImage:
+        return self._store.metadata.refresh()
+
+    async def refresh(self) -> None:
+        await self._following.run(self._store.metadata.refresh)
+        self.facts.forget()
+        self._commits = None
 
     async def follow(self) -> None:
         """Follows the metadata until it is cancelled. While the metadata cannot be reached, pages show what was read
         last, and say so."""
         while True:
             try:
-                image = await self._following.run(self._store.metadata.refresh)
+                image = await self._following.run(self._look)
                 self.trouble = ""
-                self.history.add(image, self.now_ms())
+                await self.history.add(image, self.now_ms())
             except SiltstoneError as trouble:
                 self.trouble = str(trouble)
             except Exception as failure:
@@ -223,9 +284,14 @@ class OpenedStore:
                 self.trouble = f"the metadata cannot be read: {failure}"
             await self._clock.sleep_ms(CONSOLE_REFRESH_MS)
 
+    def _look(self) -> MetadataImage:
+        """Reads the metadata, and the beat of a node that has become silent. In a thread."""
+        image = self._store.metadata.refresh()
+        self.silences.add(image, self.now_ms())
+        return image
+
     async def close(self) -> None:
         """Waits until the calls under way have returned."""
-        await self._running.cancel()
+        await self.runs.close()
         self._calls.close()
         self._following.close()
-        self._runs.close()

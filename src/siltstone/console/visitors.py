@@ -12,6 +12,7 @@ from typing import Protocol
 import msgspec
 from starlette.requests import Request
 
+from siltstone.model.access import ANONYMOUS, Principal
 from siltstone.model.console_limits import CONSOLE_IDLE_MS, CONSOLE_SESSION_MS, CONSOLE_SESSIONS_MAX
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random, random_token
@@ -19,7 +20,10 @@ from siltstone.runtime.randomness import Random, random_token
 
 class Visitor(msgspec.Struct, frozen=True):
     """``sees``: whether the visitor may see the topic of a name; ``reads``: whether also its messages. ``token``
-    proves that a form comes from a page of this session."""
+    proves that a form comes from a page of this session. ``may_change``: whether this visitor may change anything, as
+    far as the rights go, which are ``alters_cluster``, ``alters_configs`` of a topic, and ``commits`` for a group.
+    ``sees_all``: ``sees`` is true of every topic.
+    ``principal`` and ``host``: in whose name a broker's console asks its broker, and from where."""
 
     name: str
     token: str
@@ -28,6 +32,23 @@ class Visitor(msgspec.Struct, frozen=True):
     reads: Callable[[str], bool] = lambda _: True
     sees_group: Callable[[str], bool] = lambda _: True
     describes_cluster: bool = True
+    alters_cluster: bool = True
+    alters_configs: Callable[[str], bool] = lambda _: True
+    commits: Callable[[str], bool] = lambda _: True
+    sees_all: bool = False
+    principal: Principal = ANONYMOUS
+    host: str = ""
+
+    @property
+    def changes_cluster(self) -> bool:
+        """Whether it cancels jobs, and moves partitions."""
+        return self.may_change and self.alters_cluster
+
+    def changes_configs(self, topic: str) -> bool:
+        return self.may_change and self.alters_configs(topic)
+
+    def resets(self, group: str, topic: str) -> bool:
+        return self.may_change and self.commits(group) and self.reads(topic)
 
 
 class UnknownVisitor(msgspec.Struct, frozen=True):
@@ -72,7 +93,7 @@ class TokenAccess:
         found = self._sessions.get(request.cookies.get(self._cookie, ""))
         if found is not None and self._is_live(found, now_ms):
             found.used_ms = now_ms
-            return Visitor("you", found.form_token, may_change=self._may_change)
+            return Visitor("you", found.form_token, may_change=self._may_change, sees_all=True)
         shown = request.query_params.get("token", "")
         if shown and not self._is_used and compare_digest(shown.encode(), self.token.encode()):
             self._is_used = True

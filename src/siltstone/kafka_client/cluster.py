@@ -62,6 +62,9 @@ class CoordinatorKind(IntEnum):
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 
+Opens = Callable[[Address, Clock, Security], Connection]
+"""Opens a connection to the broker at an address, as ``open_connection`` does."""
+
 NO_LEADER = -1
 
 
@@ -69,14 +72,20 @@ class Cluster:
     """The brokers, partition leaders and open connections of one cluster; leaving the ``with`` closes the connections.
 
     ``clock`` and ``rng`` time the retries; the other modules of this package use them, too. ``security``: how it
-    connects; without it, as the file says that SILTSTONE_CLIENT_CONFIG names, or else without TLS. Raises
-    InvalidClientConfig.
+    connects; without it, as the file says that SILTSTONE_CLIENT_CONFIG names, or else without TLS. ``opens`` makes the
+    connections. Raises InvalidClientConfig.
     """
 
     def __init__(
-        self, bootstrap: Sequence[Address], clock: Clock, rng: Random, security: Security | None = None
+        self,
+        bootstrap: Sequence[Address],
+        clock: Clock,
+        rng: Random,
+        security: Security | None = None,
+        opens: Opens | None = None,
     ) -> None:
         self.security = security or security_of_process()
+        self._opens = opens or open_connection
         self.clock = clock
         self.rng = rng
         self.bootstrap = bootstrap
@@ -118,7 +127,7 @@ class Cluster:
         failures: list[SiltstoneError] = []
         for address in self.bootstrap:
             try:
-                return open_connection(address, self.clock, self.security)
+                return self._opens(address, self.clock, self.security)
             except (Unavailable, NotKafka, TlsFailed) as failure:
                 failures.append(failure)
         if len(failures) == 1:
@@ -142,7 +151,7 @@ class Cluster:
         if known is not None:
             known.close()
         try:
-            connection = self._connections[address] = open_connection(address, self.clock, self.security)
+            connection = self._connections[address] = self._opens(address, self.clock, self.security)
         except BrokerNotThere as missing:
             if address in self.bootstrap:
                 raise

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from struct import Struct
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -163,11 +163,21 @@ class TimeLimit:
         self._ends_ms += count * SECOND_MS / ANSWER_BYTES_PER_SECOND_MIN
 
 
+class Channel(Protocol):
+    """What a connection needs of its socket. The console of a broker has another one, which asks that broker without a
+    network."""
+
+    def settimeout(self, seconds: float | None, /) -> None: ...
+    def sendall(self, data: bytes, /) -> None: ...
+    def recv_into(self, buffer: memoryview, /) -> int: ...
+    def close(self) -> None: ...
+
+
 class Connection:
     """A connection to one broker; ``open_connection`` makes it and asks for the broker's versions."""
 
     def __init__(
-        self, address: Address, connected: socket.socket, clock: Clock, security: "Security | None" = None
+        self, address: Address, connected: Channel, clock: Clock, security: "Security | None" = None
     ) -> None:
         self.address = address
         self._security = security or Security()

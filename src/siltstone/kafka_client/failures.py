@@ -14,6 +14,10 @@ class BrokerNotThere(Unavailable):
     """No connection to the address can be made."""
 
 
+class BrokerElsewhere(Unavailable):
+    """A request goes to another broker than the one of this process, which is the only one that can be asked."""
+
+
 class BrokerGone(Unavailable):
     """The connection was closed, or broke, before the response was complete."""
 

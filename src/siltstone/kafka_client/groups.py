@@ -149,6 +149,15 @@ def find_group(cluster: Cluster, group_id: str) -> GroupSummary:
     return find_groups(cluster, [group_id])[0]
 
 
+def describe_group(cluster: Cluster, group_id: str) -> GroupSummary:
+    """Returns the group, as its coordinator knows it. Other brokers are not asked. Raises GroupUnknown, KafkaRefusal,
+    KafkaNotReady."""
+    found = _described(cluster, [group_id]).get(group_id)
+    if found is None:
+        raise GroupUnknown(f"there is no consumer group {group_id}: siltstone groups lists them")
+    return found
+
+
 def find_groups(cluster: Cluster, group_ids: Sequence[str]) -> list[GroupSummary]:
     """Returns the groups in the order of ``group_ids``. Raises GroupUnknown for the first one that does not exist."""
     listed = cluster.patiently(lambda: _listed(cluster))

@@ -32,6 +32,9 @@ CONSOLE_SESSIONS_MAX = 1_000
 CONSOLE_MESSAGES_MAX = 200
 """Messages of one page. A download has CONSOLE_DOWNLOAD_MAX."""
 
+CONSOLE_DEAD_LETTERS_MAX = 100
+"""Dead letters of one page: each has a key and a value of up to CONSOLE_VALUE_BYTES_MAX."""
+
 CONSOLE_DOWNLOAD_MAX = 100_000
 CONSOLE_SEARCH_RECORDS_MAX = 50_000
 CONSOLE_SEARCH_BYTES_MAX = 64 * MIB
@@ -47,6 +50,9 @@ download has all of it."""
 
 CONSOLE_FORM_BYTES_MAX = 64 * KIB
 """The largest form, such as a query."""
+
+CONSOLE_FORM_FIELDS_MAX = 400
+"""The most fields of a form: that of a topic's configurations has three for each of some seventy."""
 
 CONSOLE_QUERY_ROWS_MAX = 500
 CONSOLE_QUERY_BYTES_MAX = 1024 * MIB

@@ -1,6 +1,7 @@
 """Runs a Kafka node: admin listeners, stream engine, broker and listeners, opened in that order and closed in the
 opposite order."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
@@ -238,8 +239,11 @@ async def _with_console(
     running: KafkaNode, admin: AdminListeners, settings: NodeSettings, clock: Clock, rng: Random
 ) -> AsyncIterator[None]:
     """The admin listeners serve the console inside of the ``with``."""
+    from siltstone.server.admin.broker_calls import BrokerCalls, answers_of  # noqa: PLC0415
     from siltstone.server.admin.console import NodeConsoleStore, console_of  # noqa: PLC0415  it loads a web framework
 
+    loop = asyncio.get_running_loop()
+    calls = BrokerCalls(answers_of(running.broker), running.listeners.listeners[0], loop, clock, rng)
     wants_login = any(each.protocol.wants_login for each in running.listeners.listeners)
     node = running.node
     store = NodeConsoleStore(
@@ -250,6 +254,7 @@ async def _with_console(
         clock,
         rng,
         tail="committed" if wants_login else "auto",
+        calls=calls,
     )
     endpoints = admin.endpoints
     async with console_of(

@@ -3,7 +3,7 @@
 ``table_rows`` needs the metadata alone. ``opened_table`` opens the table itself, in its catalog.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -45,8 +45,9 @@ class TableRow(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str
 
 
-def table_rows(image: MetadataImage) -> list[TableRow]:
-    found = exports(image)
+def table_rows(image: MetadataImage, names: Iterable[str] | None = None) -> list[TableRow]:
+    """``names``: the topics that are kept as tables, where the caller knows them; else all topics are looked at."""
+    found = exports(image, names)
     rows = []
     for export in found.values():
         progress = progress_in(image, export)

@@ -4,7 +4,7 @@ A topic is due when enough bytes wait or when they have waited long enough; the 
 its table is. The round itself begins where the table's own ledger ends.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -63,11 +63,14 @@ class ExportLag(msgspec.Struct, frozen=True):
     partitions: int
 
 
-def exports(image: ImageView) -> dict[str, TopicExport]:
-    """Returns the topics that are kept as tables, by name."""
+def exports(image: ImageView, names: Iterable[str] | None = None) -> dict[str, TopicExport]:
+    """Returns the topics that are kept as tables, by name; with ``names`` those of them that have one of these."""
     defaults = topic_defaults(image)
     found: dict[str, TopicExport] = {}
-    for topic in sorted(image.topics.values(), key=lambda each: each.name):
+    topics: Iterable[TopicMetadata] = image.topics.values()
+    if names is not None:
+        topics = [image.topics[image.topic_ids[each]] for each in names if each in image.topic_ids]
+    for topic in sorted(topics, key=lambda each: each.name):
         config = stored_topic_config(topic.configs, defaults).table
         if config.table_format and (not topic.is_internal or topic.name == AUDIT_TOPIC):
             found[topic.name] = TopicExport(topic, config)

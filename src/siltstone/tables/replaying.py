@@ -143,7 +143,7 @@ class Replaying:
             return values, {}
         found: list[bytes | None] = []
         failed: dict[int, str] = {}
-        for row, each in enumerate(_dead_letters(record)):
+        for row, each in enumerate(dead_letters_of(record)):
             try:
                 value = self._mend(each)
                 if not isinstance(value, str | bytes):
@@ -167,7 +167,8 @@ def _reasons_at(record: Mapping[str, Any]) -> tuple[list[Any], ...]:
     return tuple(record[name].to_pylist() for name in (PARTITION, OFFSET, REASON))
 
 
-def _dead_letters(record: Mapping[str, Any]) -> Iterator[DeadLetter]:
+def dead_letters_of(record: Mapping[str, Any]) -> Iterator[DeadLetter]:
+    """Yields the rows of a batch, whose columns are given by name."""
     names = (KEY, VALUE, TOPIC, PARTITION, OFFSET, TIMESTAMP, HEADERS, REASON)
     for key, value, topic, partition, offset, time, headers, reason in zip(
         *(record[name].to_pylist() for name in names), strict=True

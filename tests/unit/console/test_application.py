@@ -6,6 +6,7 @@ from starlette.responses import Response
 from siltstone.console.application import (
     HEADERS,
     Asked,
+    ChangeRight,
     Console,
     PageRefused,
     PageRoute,
@@ -37,7 +38,8 @@ class GateWorld:
         pages = (
             PageRoute("/plain", self.show),
             PageRoute("/cluster", self.show, of_cluster=True),
-            PageRoute("/change", self.show, is_change=True),
+            PageRoute("/change", self.show, ChangeRight.CLUSTER),
+            PageRoute("/change-topic", self.show, ChangeRight.CONFIGS),
         )
         self.console = Console(PlainStore(), self, pages, {"127.0.0.1", "localhost"}.__contains__)  # type: ignore[arg-type]
 
@@ -172,9 +174,19 @@ async def test_wc05_a_refusal_is_escaped():
     assert "<script>alert" not in (await world.ask("/plain")).text
 
 
-def test_every_page_that_changes_something_needs_the_cluster():
+@in_loop
+async def test_wc03_a_change_of_the_cluster_needs_its_right_and_another_change_its_own():
+    world = GateWorld()
+    world.visitor = Visitor("ada", "form-token", may_change=True, alters_cluster=False)
+    answer = await world.ask("/change", form={"token": "form-token"})
+    assert (answer.status, world.shown) == (403, []) and "ada may not alter the cluster" in answer.text
+    assert (await world.ask("/change-topic", form={"token": "form-token"})).status == 200
+
+
+def test_wc03_every_page_that_changes_something_names_its_right_and_those_of_the_cluster_are_seen_with_it():
     changes = [each for each in PAGES if each.is_change]
-    assert changes and all(each.of_cluster for each in changes)
+    assert {each.change for each in changes} == set(ChangeRight)
+    assert all(each.of_cluster for each in changes if each.change is ChangeRight.CLUSTER)
     assert len({each.path for each in PAGES}) == len(PAGES)
 
 

@@ -77,3 +77,15 @@ async def test_changes_are_for_those_who_started_the_console_with_them():
     world = AccessWorld(may_change=True)
     visitor = await world.ask(cookie=await world.let_in())
     assert isinstance(visitor, Visitor) and visitor.may_change
+
+
+def test_rights_count_only_for_a_visitor_who_may_change_something():
+    reads = Visitor("ada", "t")
+    assert not (reads.changes_cluster or reads.changes_configs("t") or reads.resets("g", "t"))
+    may = Visitor(
+        "ada", "t", may_change=True, alters_cluster=False,
+        alters_configs="t".__eq__, commits="g".__eq__, reads="t".__eq__,
+    )  # fmt: skip
+    assert not may.changes_cluster
+    assert [may.changes_configs(each) for each in ("t", "u")] == [True, False]
+    assert [may.resets(*each) for each in (("g", "t"), ("h", "t"), ("g", "u"))] == [True, False, False]

@@ -147,18 +147,21 @@ REMEDY = (
 )
 
 
-def why_late(image: MetadataImage, now_ms: int) -> str | None:
+def why_late(image: MetadataImage, now_ms: int, oldest: tuple[int, int] | None = None) -> str | None:
     """Says that no maintenance has run for MAINTENANCE_LATE_MS, and what to do; None when it has run, or when there is
-    nothing old enough to be maintained."""
+    nothing old enough to be maintained. ``oldest``: how many objects are committed, and the time of their oldest data,
+    where the caller knows; otherwise all objects are looked at, if no maintenance has ever run."""
     ran_ms = max((run.ended_ms for run in last_runs(image).values()), default=None)
     if ran_ms is not None:
         late_ms = now_ms - ran_ms
         words = f"No maintenance has run on this store for {duration_words(late_ms // DAY_MS * DAY_MS)}"
         return f"{words}. {REMEDY}" if late_ms >= MAINTENANCE_LATE_MS else None
-    committed = [held for held in image.objects.values() if held.state is ObjectState.COMMITTED]
-    oldest_ms = min((held.data_time_ms for held in committed), default=now_ms)
+    count, oldest_ms = oldest or _oldest(image, now_ms)
     if now_ms - oldest_ms < MAINTENANCE_LATE_MS:
         return None
-    return (
-        f"No maintenance has ever run on this store, which has {counted(len(committed), 'object')}. {REMEDY}"
-    )
+    return f"No maintenance has ever run on this store, which has {counted(count, 'object')}. {REMEDY}"
+
+
+def _oldest(image: MetadataImage, now_ms: int) -> tuple[int, int]:
+    times = [held.data_time_ms for held in image.objects.values() if held.state is ObjectState.COMMITTED]
+    return len(times), min(times, default=now_ms)

@@ -15,25 +15,16 @@ from siltstone.cluster.balancing.balancer import (
     ON,
     SWITCH_KEY,
     is_switched_on,
-    moves_in_turns,
 )
+from siltstone.cluster.balancing.carrying_out import carry_out
 from siltstone.cluster.balancing.loads import plan_of
-from siltstone.cluster.balancing.planning import BalancePlan, PlannedMove
+from siltstone.cluster.balancing.planning import BalancePlan
 from siltstone.metadata.commands import MovePartitions, PutKey, RemoveKey
-from siltstone.metadata.entities import NO_NODE
 from siltstone.metadata.opening import newest_loads
-from siltstone.model.errors import Unavailable
 from siltstone.offline.opening.store import Store
 
 MORE_COUNTED_MAX = 100
 """People want to know whether it is few or many; a cluster of thousands of partitions would take seconds to count."""
-
-BALANCE_LOOK_INTERVAL_MS = 100
-MOVE_MS_MAX = 60_000
-
-
-class MoveNotDone(Unavailable):
-    """A partition did not reach its new leader in a minute; the move continues by itself."""
 
 
 @click.group(cls=InOrder, invoke_without_command=True)
@@ -104,11 +95,18 @@ def _more_words(made: BalancePlan) -> str:
 
 
 def _carry_out(store: Store, made: BalancePlan) -> None:
+    """Raises MoveNotDone, and the refusals of MovePartitions."""
     with progress(remarks()) as bars:
         task = bars.add_task("moving", total=len(made.moves))
-        for turn in moves_in_turns(made.moves):
-            _move(store, turn)
-            bars.advance(task, len(turn))
+        carry_out(
+            made.moves,
+            lambda turn: store.metadata.execute(
+                MovePartitions(tuple((each.topic_id, each.partition, each.target) for each in turn))
+            ),
+            store.metadata.refresh,
+            store.context.clock,
+            lambda turn: bars.advance(task, len(turn)),
+        )
 
 
 @balance.command()
@@ -157,28 +155,6 @@ def _show(made: BalancePlan) -> None:
         results().print(moves_table(made.moves))
     else:
         results().print(cell(f"Nothing is moved: {made.why_empty}."), soft_wrap=True)
-
-
-def _move(store: Store, turn: tuple[PlannedMove, ...]) -> None:
-    """Raises MoveNotDone, and the refusals of MovePartitions."""
-    store.metadata.execute(
-        MovePartitions(tuple((each.topic_id, each.partition, each.target) for each in turn))
-    )
-    clock = store.context.clock
-    began_ms = clock.monotonic_ms()
-    while left := [each for each in turn if _is_on_its_way(store, each)]:
-        if clock.monotonic_ms() - began_ms > MOVE_MS_MAX:
-            first = left[0]
-            raise MoveNotDone(
-                f"partition {first.topic}-{first.partition} has not reached broker {first.target} in a minute; the "
-                "move continues by itself, and the log of its leader may say what it waits for"
-            )
-        clock.block_ms(BALANCE_LOOK_INTERVAL_MS)
-
-
-def _is_on_its_way(store: Store, move: PlannedMove) -> bool:
-    topic = store.metadata.refresh().topics.get(move.topic_id)
-    return topic is not None and topic.partitions[move.partition].target != NO_NODE
 
 
 def _switch(choice: StoreChoice, *, is_on: bool, as_json: bool) -> None:

@@ -10,13 +10,13 @@ from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.completion import complete_topics
 from siltstone.cli.failures import INTERRUPTED, Failure
 from siltstone.cli.output import remark_at_a_terminal, remarks
-from siltstone.cli.positions import Position, parse_position, resolve
 from siltstone.cli.tail.filters import Matches, told_apart
 from siltstone.cli.tail.formats import Writer
 from siltstone.cli.tail.record_options import record_options
 from siltstone.cli.tail.sink import ReaderGone, Sink
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.following import Following, Found
+from siltstone.kafka_client.positions import Position, parse_position, resolve
 from siltstone.kafka_client.topics import find_topic, partitions_of
 from siltstone.model.errors import SiltstoneError
 

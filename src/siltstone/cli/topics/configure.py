@@ -18,9 +18,10 @@ from siltstone.kafka_client.configs import KnownConfig, change_configs, topic_co
 from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.kafka_client.topics import add_partitions, find_topic
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.model.errors import InvalidRequest, did_you_mean
-from siltstone.offline.opening.values import Unit, topic_config_text
-from siltstone.topic_configs.rows import TABLE, Effect
+from siltstone.model.errors import InvalidRequest
+from siltstone.offline.opening.topic_assignments import assignment_hint, forgotten_unit, without_effect
+from siltstone.offline.opening.values import topic_config_text
+from siltstone.topic_configs.rows import TABLE
 
 PARTITIONS_MAX = 2**31 - 1
 """The protocol has 32 bits for the number; a broker may accept fewer partitions."""
@@ -49,40 +50,18 @@ def refusals_explained(assigned: Mapping[str, str]) -> Iterator[None]:
     except KafkaRefusal as refusal:
         is_suggested = "did you mean" in str(refusal)  # by the broker
         named = {name: value for name, value in assigned.items() if name in TABLE or not is_suggested}
-        hints = [hint for name, value in named.items() if (hint := _hint(name, value))]
+        hints = [hint for name, value in named.items() if (hint := assignment_hint(name, value))]
         if refusal.code is not ErrorCode.INVALID_CONFIG or not hints:
             raise
         raise KafkaRefusal(refusal.code, f"{str(refusal).rstrip('.')}: {'; '.join(hints)}") from refusal
-
-
-def _hint(name: str, value: str) -> str | None:
-    if name not in TABLE:
-        return did_you_mean(
-            name, TABLE, "siltstone topics describe TOPIC --all lists all names", suggestions_max=1
-        )
-    example = {Unit.MILLISECONDS: "7d or 604800000", Unit.BYTES: "64MiB or 67108864"}.get(
-        Unit.of(name.replace(".", "_"))
-    )
-    is_number = value.removeprefix("-").isdigit()
-    return None if example is None or is_number else f"write {name}={example}"
-
-
-FORGOTTEN = {
-    Unit.MILLISECONDS: (1_000, "ms", "7d, 12h or 30s"),
-    Unit.BYTES: (1_024, "bytes", "64MiB or 1GiB"),
-}
-"""Unit → the number below which somebody probably forgot a unit, the unit's word, and values that have one."""
 
 
 def note_forgotten_units(texts: Iterable[str]) -> None:
     """Notes on stderr each NAME=VALUE whose number is so small that its unit was probably forgotten."""
     for text in texts:
         name, _, value = (part.strip() for part in text.partition("="))
-        least, word, examples = FORGOTTEN.get(Unit.of(name.replace(".", "_")), (0, "", ""))
-        if name in TABLE and value.isdigit() and 0 < int(value) < least:
-            remarks().print(
-                f"{name}={value} is {value} {word}: a unit can be given, as in {examples}", markup=False
-            )
+        if note := forgotten_unit(name, value):
+            remarks().print(note, markup=False)
 
 
 def note_assignments(texts: Sequence[str]) -> None:
@@ -92,15 +71,11 @@ def note_assignments(texts: Sequence[str]) -> None:
 
 
 def _note_without_effect(texts: Iterable[str]) -> None:
-    """Notes each configuration of Kafka that Siltstone keeps and that has no effect on it, with the reason, once each.
-    The broker may be another one, so the note names Siltstone."""
+    """Notes each configuration without an effect once."""
     given = {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in texts)}
     for name, value in given.items():
-        row = TABLE.get(name)
-        if row is not None and row.effect is Effect.KEPT and value != row.default:
-            remarks().print(
-                f"Siltstone keeps {name}, which has no effect on it: {row.documentation}", markup=False
-            )
+        if note := without_effect(name, value):
+            remarks().print(note, markup=False)
 
 
 PARTITIONS = "partitions"

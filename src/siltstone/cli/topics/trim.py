@@ -10,10 +10,17 @@ from siltstone.cli.asking import confirm, yes_option
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.completion import complete_topics
 from siltstone.cli.output import print_json, remarks, results, table
-from siltstone.cli.positions import Anchor, Position, Resolved, parse_position, parse_time_ms, resolve
 from siltstone.cli.words import count_words, counted
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.offsets import delete_records
+from siltstone.kafka_client.positions import (
+    Anchor,
+    Position,
+    Resolved,
+    parse_position,
+    parse_time_ms,
+    resolve,
+)
 from siltstone.kafka_client.topics import find_topic, partitions_of
 from siltstone.model.errors import InvalidRequest
 

@@ -1,7 +1,9 @@
 """The pages: a module for each subject, and the table of all of them. A path that is not in it is not there."""
 
-from siltstone.console.application import PageRoute
+from siltstone.console.application import ChangeRight, PageRoute
 from siltstone.console.pages import (
+    cluster,
+    configs,
     cost,
     groups,
     maintenance,
@@ -19,6 +21,8 @@ PAGES = (
     PageRoute("/topics", topics.topics),
     PageRoute("/topics/{topic}", topics.topic),
     PageRoute("/topics/{topic}/groups", groups.groups_of_topic),
+    PageRoute("/topics/{topic}/configs", configs.configs),
+    PageRoute("/topics/{topic}/configs/set", configs.configure, ChangeRight.CONFIGS),
     PageRoute("/topics/{topic}/messages", messages.messages),
     PageRoute("/topics/{topic}/messages/rows", messages.rows),
     PageRoute("/topics/{topic}/messages/download", messages.download),
@@ -28,16 +32,25 @@ PAGES = (
     PageRoute("/sql/rows", sql.rows),
     PageRoute("/sql/download", sql.download),
     PageRoute("/groups", groups.groups),
+    PageRoute("/groups/reset", groups.reset, ChangeRight.GROUP),
     PageRoute("/groups/{group:path}", groups.group),
     PageRoute("/objects", objects.objects, of_cluster=True),
     PageRoute("/objects/{object}", objects.one_object, of_cluster=True),
     PageRoute("/maintenance", maintenance.maintenance, of_cluster=True),
     PageRoute("/maintenance/jobs", maintenance.jobs, of_cluster=True),
     PageRoute("/maintenance/plan", maintenance.plan, of_cluster=True),
-    PageRoute("/maintenance/run", maintenance.run, is_change=True, of_cluster=True),
-    PageRoute("/maintenance/cancel", maintenance.cancel, is_change=True, of_cluster=True),
+    PageRoute("/maintenance/run", maintenance.run, ChangeRight.CLUSTER, of_cluster=True),
+    PageRoute("/maintenance/cancel", maintenance.cancel, ChangeRight.CLUSTER, of_cluster=True),
     PageRoute("/tables", tables.tables),
     PageRoute("/tables/{topic}", tables.one_table),
+    PageRoute("/tables/{topic}/dead-letters", tables.dead_letters),
+    PageRoute("/tables/{topic}/dead-letters/state", tables.replay_state),
+    PageRoute("/tables/{topic}/dead-letters/replay", tables.replay, ChangeRight.CLUSTER, of_cluster=True),
     PageRoute("/cost", cost.cost, of_cluster=True),
-    PageRoute("/cluster", overview.cluster, of_cluster=True),
+    PageRoute("/cluster", cluster.cluster, of_cluster=True),
+    PageRoute("/cluster/moves", cluster.moves, of_cluster=True),
+    PageRoute("/cluster/failovers", cluster.failovers, of_cluster=True),
+    PageRoute("/cluster/balance", cluster.balance, of_cluster=True),
+    PageRoute("/cluster/balance/run", cluster.balance_now, ChangeRight.CLUSTER, of_cluster=True),
+    PageRoute("/cluster/move", cluster.move, ChangeRight.CLUSTER, of_cluster=True),
 )

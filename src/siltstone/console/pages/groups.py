@@ -1,39 +1,41 @@
 """Consumer groups: their lag in records and seconds, and what a reset would read again."""
 
 import shlex
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
-import msgspec
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from siltstone.console.application import Asked, PageRefused, number_of, time_ms_of
 from siltstone.console.pages.topics import topic_of
+from siltstone.console.store import ConsoleStore
+from siltstone.console.visitors import Visitor
+from siltstone.kafka_client.cluster import TopicPartition
+from siltstone.kafka_client.failures import BrokerElsewhere
+from siltstone.kafka_client.groups import describe_group
+from siltstone.kafka_client.positions import Anchor, Position
+from siltstone.kafka_client.resetting import (
+    ResetRow,
+    confirmed_reset,
+    planned_reset,
+    refuse_members,
+    reset_rows,
+)
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata_tables.catalog import tables_of
 from siltstone.model.console_limits import CONSOLE_ROWS_MAX
+from siltstone.model.errors import SiltstoneError
 from siltstone.offline.context import MaintenanceContext
 from siltstone.scanning.arguments import scan_request
 from siltstone.scanning.scan import plan_scan
 
+READER_CHARACTERS_MAX = 80
+"""What is shown of the text that a client has committed with its offsets."""
+
 TARGETS = ("earliest", "latest", "offset", "time")
-
-
-class ResetView(msgspec.Struct, frozen=True):
-    """What a reset does in one partition. ``again`` and ``skipped`` count offsets."""
-
-    partition: int
-    committed: int
-    target: int
-
-    @property
-    def again(self) -> int:
-        return max(0, self.committed - self.target)
-
-    @property
-    def skipped(self) -> int:
-        return max(0, self.target - self.committed)
 
 
 async def groups(asked: Asked) -> Response:
@@ -63,7 +65,15 @@ def _summed(name: str, lags: list[dict[str, Any]]) -> dict[str, Any]:
         "topics": len({each["topic"] for each in lags}),
         "partitions": len(lags),
         "committed_at": max(times, default=None),
+        "reader": _reader(lags),
     }
+
+
+def _reader(lags: Sequence[Mapping[str, Any]]) -> str:
+    """Returns what the group is, as its commits tell: a streaming query and its machine, or the text of another
+    client. What a query says about itself behind that is left out."""
+    texts = ((each["metadata"] or "").partition(":{")[0] for each in lags)
+    return next((text[:READER_CHARACTERS_MAX] for text in texts if text), "")
 
 
 async def groups_of_topic(asked: Asked) -> Response:
@@ -88,16 +98,40 @@ async def groups_of_topic(asked: Asked) -> Response:
 
 async def group(asked: Asked) -> Response:
     """One group: each partition, and with a form what a reset of one topic would do."""
-    name = asked.part("group")
+    return await _shown_group(asked, asked.part("group"))
+
+
+async def _shown_group(asked: Asked, name: str) -> Response:
     rows = await _lags(asked, name)
     topics = sorted({each["topic"] for each in rows})
-    reset = await _reset(asked, name, rows) if asked.query("topic") else None
+    reset = await _preview(asked, name, rows) if asked.query("topic") else None
     return asked.page(
         "group.html", name=name, rows=rows[:CONSOLE_ROWS_MAX], more=max(0, len(rows) - CONSOLE_ROWS_MAX),
         records=sum(each["lag_records"] or 0 for each in rows), topics=topics, targets=TARGETS, reset=reset,
         seconds=max((each["lag_seconds"] for each in rows if each["lag_seconds"] is not None), default=None),
-        form={each: asked.query(each) for each in ("topic", "to", "at")},
+        reader=_reader(rows), form={each: asked.query(each) for each in ("topic", "to", "at")},
+        changed=asked.query("changed") == "1",
     )  # fmt: skip
+
+
+async def reset(asked: Asked) -> Response:
+    """Does what a preview has shown. The visitor has typed the name of the group again."""
+    name, topic = asked.form.get("group", ""), asked.form.get("topic", "")
+    if not (asked.visitor.sees_group(name) and asked.visitor.sees(topic)):
+        raise PageRefused(404, f"there is no group {name}, or no topic {topic}")
+    if not asked.visitor.resets(name, topic):
+        raise PageRefused(403, f"{asked.visitor.name} may not read {topic} as the group {name}")
+    if asked.form.get("name", "").strip() != name:
+        raise PageRefused(400, f"type the name of the group, {name}, to reset it: nothing was changed")
+    rows = _rows_of(topic, asked.form.get("rows", ""))
+    await asked.run(partial(_reset, asked.store, asked.visitor, name, rows))
+    await asked.store.refresh()
+    return RedirectResponse(f"/groups/{quote(name, safe='')}?changed=1", 303)
+
+
+def _reset(store: ConsoleStore, visitor: Visitor, name: str, rows: list[ResetRow]) -> None:
+    with store.cluster(visitor) as cluster:
+        confirmed_reset(cluster, name, rows)
 
 
 async def _lags(asked: Asked, name: str) -> list[dict[str, Any]]:
@@ -115,41 +149,132 @@ async def _lags(asked: Asked, name: str) -> list[dict[str, Any]]:
     )
 
 
-async def _reset(asked: Asked, name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns a row for each partition of the topic, and the command that does it. Raises PageRefused."""
+async def _preview(asked: Asked, name: str, lags: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns a row for each partition of the topic, and the command that does it. Raises PageRefused.
+
+    A visitor who may reset sees what the brokers say, since that is what will be done; others see the metadata."""
     topic, to, at = asked.query("topic"), asked.query("to", "earliest"), asked.query("at").strip()
     image = asked.store.image
     found = image.topics.get(image.topic_ids.get(topic, ""))
-    mine = sorted((each for each in rows if each["topic"] == topic), key=lambda each: each["partition"])
+    mine = {each["partition"]: each["committed_offset"] for each in lags if each["topic"] == topic}
     if found is None or not mine or to not in TARGETS:
         raise PageRefused(
             400, f"the group has committed nothing of {topic}, or {to!r} is none of {', '.join(TARGETS)}"
         )
     if to == "offset" and number_of(at) is None:
         raise PageRefused(400, f"{at!r} is no offset: write a number")
-    if to == "time":
-        time_ms = time_ms_of(at)
-        partitions = [each["partition"] for each in mine]
-        targets = await asked.run(partial(_offsets_at, asked.store.context, found, partitions, time_ms))
-        word = datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    else:
-        targets = {each["partition"]: _target(each, to, at) for each in mine}
-        word = at if to == "offset" else to
-    shown = [
-        ResetView(each["partition"], each["committed_offset"], targets[each["partition"]]) for each in mine
-    ]
+    time_ms = time_ms_of(at) if to == "time" else None
+    words = {"offset": at, "time": "" if time_ms is None else _time_word(time_ms)}
+    known = {
+        each["partition"]: (each["start_offset"], each["end_offset"])
+        for each in lags
+        if each["topic"] == topic
+    }
+    targets = await asked.run(partial(_targets, asked.store, found, known, to, at, time_ms))
+    why_not = ""
+    rows: list[ResetRow] | None = None
+    if asked.visitor.resets(name, topic):
+        position = _position(to, at, time_ms)
+        try:
+            rows = await asked.run(
+                partial(_asked_rows, asked.store, asked.visitor, name, topic, targets, position)
+            )
+        except SiltstoneError as trouble:
+            why_not = str(trouble)
+        else:
+            if len(rows) > CONSOLE_ROWS_MAX:
+                why_not = "the topic has more partitions than a page shows"
+    if rows is None:
+        rows = [ResetRow(topic, each, mine[each], targets[each]) for each in sorted(mine) if each in targets]
     return {
-        "rows": shown[:CONSOLE_ROWS_MAX],
-        "again": sum(each.again for each in shown),
-        "skipped": sum(each.skipped for each in shown),
-        "command": f"siltstone groups reset {shlex.quote(name)} --topic {shlex.quote(topic)} --to {word}",
+        "topic": topic,
+        "rows": rows[:CONSOLE_ROWS_MAX],
+        "encoded": _encoded(rows),
+        "again": sum(each.again for each in rows),
+        "skipped": sum(each.skipped for each in rows),
+        "may": asked.visitor.resets(name, topic),
+        "why_not": why_not,
+        "command": f"siltstone groups reset {shlex.quote(name)} --topic {shlex.quote(topic)} --to {words.get(to, to)}",
     }
 
 
-def _target(row: dict[str, Any], to: str, at: str) -> int:
+def _asked_rows(
+    store: ConsoleStore,
+    visitor: Visitor,
+    name: str,
+    topic: str,
+    targets: Mapping[int, int],
+    position: Position,
+) -> list[ResetRow]:
+    """Asks the brokers, in a thread. Raises GroupInUse."""
+    with store.cluster(visitor) as cluster:
+        group = describe_group(cluster, name)
+        refuse_members(group)
+        keys = [TopicPartition(topic, each) for each in sorted(targets)]
+        try:
+            return planned_reset(cluster, group, keys, position)
+        except BrokerElsewhere:  # another node leads some of the partitions; their ends are those in objects
+            return reset_rows(cluster, group, {key: targets[key.partition] for key in keys})
+
+
+def _position(to: str, at: str, time_ms: int | None) -> Position:
+    if time_ms is not None:
+        return Position(Anchor.TIME, time_ms)
+    return Position(Anchor.OFFSET, int(at)) if to == "offset" else Position(Anchor(to))
+
+
+def _encoded(rows: Sequence[ResetRow]) -> str:
+    """Writes the rows into the form of a reset: partition:before:after, with an empty text for no offset."""
+    return ",".join(
+        f"{each.partition}:{'' if each.before is None else each.before}:{each.after}" for each in rows
+    )
+
+
+def _rows_of(topic: str, text: str) -> list[ResetRow]:
+    """Parses what ``_encoded`` wrote. Raises PageRefused."""
+    rows = []
+    for part in text.split(","):
+        match [number_of(each) if each else -1 for each in part.split(":")]:
+            case [int(partition), int(before), int(after)] if partition >= 0 <= after:
+                rows.append(ResetRow(topic, partition, None if before < 0 else before, after))
+            case _:
+                raise PageRefused(
+                    400, "the form does not say which offsets were shown: look at the reset again"
+                )
+    return rows
+
+
+def _targets(
+    store: ConsoleStore,
+    topic: TopicMetadata,
+    known: Mapping[int, tuple[int, int]],
+    to: str,
+    at: str,
+    time_ms: int | None,
+) -> dict[int, int]:
+    """Returns the offset of each partition, as far as objects have it, or a broker knows better by ``known``, the first
+    and the next offset by partition. In a thread."""
+    streams = {
+        number: stream
+        for number, each in enumerate(topic.partitions)
+        if (stream := store.image.streams.get(each.data_stream_id)) is not None
+    }
+    if time_ms is not None:
+        return _offsets_at(store.context, topic, sorted(streams), time_ms)
+    return {
+        number: _target(to, at, *known.get(number, (stream.start_offset, stream.end_offset)))
+        for number, stream in streams.items()
+    }
+
+
+def _time_word(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _target(to: str, at: str, start_offset: int, end_offset: int) -> int:
     if to == "offset":
-        return int(min(max(int(at), row["start_offset"]), row["end_offset"]))
-    return int(row["start_offset"] if to == "earliest" else row["end_offset"])
+        return min(max(int(at), start_offset), end_offset)
+    return start_offset if to == "earliest" else end_offset
 
 
 def _offsets_at(

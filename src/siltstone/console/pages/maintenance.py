@@ -10,6 +10,7 @@ from siltstone.carrying.pipeline.driver import Driver
 from siltstone.carrying.pipeline.kind import Budget, Scope
 from siltstone.carrying.pipeline.set_aside import all_set_aside, last_runs, why_late
 from siltstone.console.application import Asked, PageRefused, number_of
+from siltstone.console.runs import RunOutcome, Says, outcome_of, refuse_in_a_broker, step_words
 from siltstone.console.store import ConsoleStore
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.overview import Overview, objects_words, overview
@@ -52,7 +53,9 @@ async def run(asked: Asked) -> Response:
     kinds = _kinds(asked.form.get("kind", ""))
     if not kinds:
         raise PageRefused(400, "name the kind of maintenance to run")
-    asked.store.begin(partial(_run, asked.store, kinds, is_forced=bool(asked.form.get("force"))))
+    refuse_in_a_broker(runs_maintenance=asked.store.runs_maintenance)
+    work = partial(_run, asked.store, kinds, is_forced=bool(asked.form.get("force")))
+    asked.store.runs.begin(f"maintenance, {', '.join(kinds)}", work)
     return RedirectResponse("/maintenance", 303)
 
 
@@ -80,6 +83,7 @@ def _state(asked: Asked) -> dict[str, Any]:
         "late": why_late(image, now_ms) or "",
         "kinds": KIND_NAMES,
         "runs_maintenance": asked.store.runs_maintenance,
+        "newest_run": asked.store.runs.newest,
     }
 
 
@@ -113,9 +117,12 @@ def _planned(store: ConsoleStore, kinds: tuple[str, ...], is_forced: bool) -> Ov
     return overview(store.context, chosen_kinds(store.kind_settings, kinds), Scope(is_forced=is_forced))
 
 
-def _run(store: ConsoleStore, kinds: tuple[str, ...], *, is_forced: bool) -> None:
-    driver = Driver(store.context, InProcessRunner, Scope(is_forced=is_forced), Budget())
-    list(driver.run(chosen_kinds(store.kind_settings, kinds)))
+def _run(store: ConsoleStore, kinds: tuple[str, ...], says: Says, *, is_forced: bool) -> RunOutcome:
+    driver = Driver(
+        store.context, InProcessRunner, Scope(is_forced=is_forced), Budget(),
+        on_step_progress=lambda progress: says(step_words(progress)),
+    )  # fmt: skip
+    return outcome_of(list(driver.run(chosen_kinds(store.kind_settings, kinds))))
 
 
 def _cancel(store: ConsoleStore, job_id: int) -> None:

@@ -8,7 +8,6 @@ from siltstone.console.application import Asked, PageRefused, number_of
 from siltstone.console.views.objects import (
     largest_objects,
     object_row,
-    objects_summary,
     objects_to_delete,
     topics_in,
 )
@@ -23,12 +22,13 @@ from siltstone.offline.context import MaintenanceContext
 
 async def objects(asked: Asked) -> Response:
     """The list."""
-    image, settings = asked.store.image, asked.store.settings
+    settings, facts = asked.store.settings, await asked.facts()
+    image = facts.image
     return asked.page(
         "objects.html",
-        summary=objects_summary(image),
+        summary=facts.objects,
         buckets={each.id: each for each in bucket_list_of(image).buckets},
-        largest=largest_objects(image, asked.visitor.sees),
+        largest=await asked.run(partial(largest_objects, image, asked.visitor.sees)),
         to_delete=objects_to_delete(image, settings.sweep.grace_period_ms),
         grace_period_ms=settings.sweep.grace_period_ms,
     )

@@ -5,9 +5,10 @@ from starlette.responses import Response
 
 from siltstone.console import charts
 from siltstone.console.application import Asked, PageRefused, number_of
+from siltstone.console.views.cluster import move_command, nodes_to_lead
 from siltstone.console.views.stream_map import piece_at, stream_map
-from siltstone.console.views.topics import configs_shown, counts_of, partition_counts, topic_counts
-from siltstone.metadata.entities import StreamMetadata, TopicMetadata
+from siltstone.console.views.topics import configs_shown, counts_of, partition_counts
+from siltstone.metadata.entities import NO_NODE, StreamMetadata, TopicMetadata
 from siltstone.model.console_limits import CONSOLE_ROWS_MAX
 from siltstone.tables.inspecting import table_rows
 
@@ -25,7 +26,7 @@ async def topics(asked: Asked) -> Response:
     wanted, order = asked.query("q").strip().lower(), asked.query("order", "name")
     rows = [
         each
-        for each in topic_counts(asked.store.image, asked.visitor.sees, asked.store.now_ms())
+        for each in await asked.seen_topics()
         if wanted in each.name.lower() and (asked.query("internal") or not each.is_internal)
     ]
     rows.sort(key=ORDERS.get(order, ORDERS["name"]))
@@ -68,13 +69,21 @@ async def partition(asked: Asked) -> Response:
         drawing=Markup(charts.map_of_stream(drawn, lambda object_id: f"/objects/{object_id}")),  # noqa: S704  it escapes
         offset=offset if wanted is None else str(wanted),
         at=None if wanted is None else piece_at(asked.store.image, stream, wanted),
+        leader=None if (leader := found.partitions[number].leader) == NO_NODE else leader,
+        target=None if (target := found.partitions[number].target) == NO_NODE else target,
+        nodes=[each for each in nodes_to_lead(asked.store.image) if each != leader],
+        move_command=move_command(asked.store.image, found.name, number, leader),
     )
 
 
 def topic_of(asked: Asked) -> TopicMetadata:
-    """Returns the topic that the path names. Raises PageRefused, also when the visitor may not see it: nobody learns
-    that it exists."""
-    name, image = asked.part("topic"), asked.store.image
+    """Returns the topic that the path names. Raises PageRefused."""
+    return topic_named(asked, asked.part("topic"))
+
+
+def topic_named(asked: Asked, name: str) -> TopicMetadata:
+    """Raises PageRefused, also when the visitor may not see the topic: nobody learns that it exists."""
+    image = asked.store.image
     topic_id = image.topic_ids.get(name)
     if topic_id is None or not asked.visitor.sees(name):
         raise PageRefused(404, f"there is no topic {name}")

@@ -41,28 +41,62 @@ class ObjectsSummary(msgspec.Struct, frozen=True, kw_only=True):
     by_bucket: dict[int, tuple[int, int]]
 
 
+class ObjectsTally:
+    """Counts of a part of the objects. The console keeps one for each shard of the image, and counts only the shards
+    that have changed. ``oldest_ms``: the time of the oldest data that is committed."""
+
+    __slots__ = ("by_bucket", "committed", "counts", "live_bytes", "oldest_ms", "waiting_bytes")
+
+    def __init__(self, found: Iterable[ObjectMetadata] = ()) -> None:
+        self.counts = {"SSO": 0, "SO": 0}
+        self.committed = self.live_bytes = self.waiting_bytes = 0
+        self.oldest_ms: int | None = None
+        self.by_bucket: dict[int, tuple[int, int]] = {}
+        for each in found:
+            self._add(each)
+
+    def _add(self, each: ObjectMetadata) -> None:
+        if each.state is ObjectState.DESTROYED:
+            self.waiting_bytes += each.size_bytes
+        elif each.state is ObjectState.COMMITTED:
+            self.committed += 1
+            time_ms = each.data_time_ms
+            self.oldest_ms = time_ms if self.oldest_ms is None else min(self.oldest_ms, time_ms)
+            if each.kind is not None:
+                self.counts[each.kind.label] += 1
+                self.live_bytes += each.size_bytes
+                for bucket_id in each.bucket_ids:
+                    self._add_to_bucket(bucket_id, 1, each.size_bytes)
+
+    def _add_to_bucket(self, bucket_id: int, objects: int, size_bytes: int) -> None:
+        before = self.by_bucket.get(bucket_id, (0, 0))
+        self.by_bucket[bucket_id] = (before[0] + objects, before[1] + size_bytes)
+
+    def add(self, other: "ObjectsTally") -> None:
+        for kind, count in other.counts.items():
+            self.counts[kind] += count
+        self.committed += other.committed
+        self.live_bytes += other.live_bytes
+        self.waiting_bytes += other.waiting_bytes
+        times = [each for each in (self.oldest_ms, other.oldest_ms) if each is not None]
+        self.oldest_ms = min(times, default=None)
+        for bucket_id, (objects, size_bytes) in other.by_bucket.items():
+            self._add_to_bucket(bucket_id, objects, size_bytes)
+
+    def summary(self, image: MetadataImage) -> ObjectsSummary:
+        return ObjectsSummary(
+            stream_set_objects=self.counts["SSO"],
+            stream_objects=self.counts["SO"],
+            live_bytes=self.live_bytes,
+            prepared=len(image.prepared),
+            waiting_objects=len(image.destroyed),
+            waiting_bytes=self.waiting_bytes,
+            by_bucket=dict(sorted(self.by_bucket.items())),
+        )
+
+
 def objects_summary(image: MetadataImage) -> ObjectsSummary:
-    counts = {"SSO": 0, "SO": 0}
-    live_bytes = waiting_bytes = 0
-    by_bucket: dict[int, tuple[int, int]] = {}
-    for each in image.objects.values():
-        if each.state is ObjectState.COMMITTED and each.kind is not None:
-            counts[each.kind.label] += 1
-            live_bytes += each.size_bytes
-            for bucket_id in each.bucket_ids:
-                objects, size = by_bucket.get(bucket_id, (0, 0))
-                by_bucket[bucket_id] = (objects + 1, size + each.size_bytes)
-        elif each.state is ObjectState.DESTROYED:
-            waiting_bytes += each.size_bytes
-    return ObjectsSummary(
-        stream_set_objects=counts["SSO"],
-        stream_objects=counts["SO"],
-        live_bytes=live_bytes,
-        prepared=len(image.prepared),
-        waiting_objects=len(image.destroyed),
-        waiting_bytes=waiting_bytes,
-        by_bucket=dict(sorted(by_bucket.items())),
-    )
+    return ObjectsTally(image.objects.values()).summary(image)
 
 
 def largest_objects(image: MetadataImage, sees: Sees, rows_max: int = ROWS_MAX) -> list[ObjectRow]:

@@ -4,6 +4,7 @@ A problem is a fact of the metadata, so that the same store gives the same list 
 """
 
 from collections.abc import Iterator, Sequence
+from urllib.parse import quote
 
 import msgspec
 
@@ -13,7 +14,7 @@ from siltstone.foundation.quantity_words import counted, time_words
 from siltstone.metadata.entities import JobState, NodeState, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.offline.pressure import Pressure, Space
-from siltstone.tables.inspecting import table_rows
+from siltstone.tables.inspecting import TableRow, table_rows
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -26,14 +27,22 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def problems(
-    image: MetadataImage, now_ms: int, sees: Sees, spaces: Sequence[Space] = (), read_only: str = ""
+    image: MetadataImage,
+    now_ms: int,
+    sees: Sees,
+    spaces: Sequence[Space] = (),
+    read_only: str = "",
+    tables: Sequence[TableRow] | None = None,
+    oldest: tuple[int, int] | None = None,
 ) -> list[Problem]:
-    """Returns the problems, the gravest first."""
+    """Returns the problems, the gravest first. ``tables`` and ``oldest`` (of ``why_late``): where the caller has them
+    already."""
+    rows = table_rows(image) if tables is None else tables
     found = [
-        *_of_spaces(spaces), *_of_nodes(image), *_of_tables(image, sees), *_of_units(image, sees),
+        *_of_spaces(spaces), *_of_nodes(image), *_of_tables(rows, sees), *_of_units(image, sees),
         *_of_jobs(image, now_ms),
     ]  # fmt: skip
-    if late := why_late(image, now_ms):
+    if late := why_late(image, now_ms, oldest):
         title, _, remedy = late.partition(". ")
         found.append(Problem(title, remedy, "siltstone maintain run", "/maintenance"))
     if read_only:
@@ -67,8 +76,8 @@ def _of_nodes(image: MetadataImage) -> Iterator[Problem]:
             )
 
 
-def _of_tables(image: MetadataImage, sees: Sees) -> Iterator[Problem]:
-    for row in table_rows(image):
+def _of_tables(rows: Sequence[TableRow], sees: Sees) -> Iterator[Problem]:
+    for row in rows:
         if row.trouble and sees(row.topic):
             yield Problem(
                 f"The table of {row.topic} falls behind: {row.trouble}",
@@ -81,7 +90,7 @@ def _of_tables(image: MetadataImage, sees: Sees) -> Iterator[Problem]:
                 f"{counted(row.dead_letters, 'record')} of {row.topic} did not fit its table",
                 "look at the dead letters",
                 f"siltstone tables show {row.topic} --errors",
-                f"/tables/{row.topic}",
+                f"/tables/{quote(row.topic, safe='')}/dead-letters",
             )
 
 

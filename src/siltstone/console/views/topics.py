@@ -1,6 +1,6 @@
 """Topics and their partitions as rows. Pure."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
@@ -63,21 +63,46 @@ def topic_counts(image: MetadataImage, sees: Sees, now_ms: int) -> list[TopicCou
     return sorted((counts_of(image, topic, now_ms) for topic in found), key=lambda row: row.name)
 
 
+class TopicTally:
+    """Counts a topic, stream by stream, so that the caller may pause in a topic of thousands of partitions. ``at_ms``:
+    the end of the day whose growth is counted."""
+
+    def __init__(self, image: MetadataImage, topic: TopicMetadata, at_ms: int) -> None:
+        self._image = image
+        self._topic = topic
+        self._at_ms = at_ms
+        self._records = self._size_bytes = self._grown_bytes = 0
+        self._objects: set[int] = set()
+
+    def add(self, stream: StreamMetadata) -> None:
+        self._records += stream.end_offset - stream.start_offset
+        self._size_bytes += live_bytes(stream)
+        self._grown_bytes += grown_bytes(self._image, stream, self._at_ms - DAY_MS, self._at_ms)
+        self._objects.update(held.object_id for held in stream.ranges)
+
+    def counts(self, defaults: Mapping[str, str]) -> TopicCounts:
+        """``defaults``: those of the store's topics."""
+        topic = self._topic
+        config = stored_topic_config(topic.configs, defaults)
+        return TopicCounts(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=len(topic.partitions),
+            records=self._records,
+            size_bytes=self._size_bytes,
+            grown_bytes=self._grown_bytes,
+            objects=len(self._objects),
+            policy=",".join(sorted(config.cleanup_policy)),
+            table_format=config.table.table_format,
+            is_internal=topic.is_internal,
+        )
+
+
 def counts_of(image: MetadataImage, topic: TopicMetadata, now_ms: int) -> TopicCounts:
-    streams = list(data_streams(image, topic))
-    config = stored_topic_config(topic.configs, topic_defaults(image))
-    return TopicCounts(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partitions=len(topic.partitions),
-        records=sum(each.end_offset - each.start_offset for each in streams),
-        size_bytes=sum(live_bytes(each) for each in streams),
-        grown_bytes=sum(grown_bytes(image, each, now_ms - DAY_MS, now_ms) for each in streams),
-        objects=len({held.object_id for each in streams for held in each.ranges}),
-        policy=",".join(sorted(config.cleanup_policy)),
-        table_format=config.table.table_format,
-        is_internal=topic.is_internal,
-    )
+    tally = TopicTally(image, topic, now_ms)
+    for each in data_streams(image, topic):
+        tally.add(each)
+    return tally.counts(topic_defaults(image))
 
 
 def partition_counts(image: MetadataImage, topic: TopicMetadata) -> list[PartitionCounts]:

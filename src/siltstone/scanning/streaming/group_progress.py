@@ -7,6 +7,7 @@ offsets of queries are known.
 """
 
 import logging
+import platform
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -26,13 +27,14 @@ from siltstone.scanning.tail import NOT_THERE, OTHER_PROTOCOL, Stranger, refuse_
 
 log = logging.getLogger(__name__)
 
+STREAMING_QUERY = "streaming query"
+"""The beginning of the text that is committed with the offsets, so that tools tell a query from a consumer."""
+
 PAUSE_MS = 10 * SECOND_MS
 """After a commit that failed, the query reads on for this time before it tries again: a try may take as long."""
 
 UNASKED_PAUSE_MS = 2 * MINUTE_MS
 """The same for a group that nobody asked for: a store without brokers is read at full speed."""
-
-MARK = '{"siltstone_query":'
 
 
 class GroupOfOthers(Exception):
@@ -52,7 +54,10 @@ class StreamGroupProgress:
         self._silent_until_ms = 0.0
 
     def commit(
-        self, source: MaintenanceContext, position: StreamPosition, behind: Callable[[], StreamLag]
+        self,
+        source: MaintenanceContext,
+        position: StreamPosition,
+        behind: Callable[[], StreamLag] = StreamLag,
     ) -> None:
         """Commits a position that the query has finished; ``behind`` returns what waits behind it. A failure is logged,
         and the query continues: the caller offers the position again, or a later one. Settings with which nothing was
@@ -83,7 +88,7 @@ class StreamGroupProgress:
         shown = QueryText(
             name or self._group_id, query_id, lag.records, lag.size_bytes, round(lag.seconds, 3)
         )
-        return msgspec.json.encode(shown).decode()
+        return f"{STREAMING_QUERY} on {platform.node()}:{msgspec.json.encode(shown).decode()}"
 
     def _commit_by_any(
         self, source: MaintenanceContext, image: ImageView, position: StreamPosition, text: str
@@ -138,10 +143,11 @@ class QueryText(msgspec.Struct, frozen=True):
 
 def query_of_text(text: str) -> QueryText | None:
     """Returns the query that has committed an offset with the text; None for the text of another program."""
-    if not text.startswith(MARK):
+    said, _, form = text.partition(":{")
+    if not said.startswith(STREAMING_QUERY):
         return None
     try:
-        return msgspec.json.decode(text, type=QueryText)
+        return msgspec.json.decode("{" + form, type=QueryText)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 

@@ -46,6 +46,11 @@ class AdminUsers(Protocol):
         """Whether it may see the cluster. Raises RequestRefused."""
         ...
 
+    @property
+    def may_see_all(self) -> bool:
+        """Whether no right is asked about: authorization is off."""
+        ...
+
     def may(self, host: str, principal: Principal, question: Question) -> bool:
         """Whether it has a right. Raises RequestRefused."""
         ...

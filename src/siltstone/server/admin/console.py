@@ -5,8 +5,8 @@ of maintenance do not start here: they would take the processor from the broker.
 
 A listener with a login shows the pages to users of the store, each with the rights that the same requests of Kafka's
 protocol would need: topics with DESCRIBE, their messages with READ, objects, maintenance and nodes with DESCRIBE of the
-cluster, changes with ALTER of the cluster. A listener without a login is on this machine alone, and its pages change
-nothing.
+cluster. Changes are requests of that protocol, which the broker answers in the visitor's name (``broker_calls``). A
+listener without a login is on this machine alone, and its pages change nothing.
 """
 
 import hmac
@@ -21,10 +21,15 @@ from starlette.requests import Request
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Question
 from siltstone.console.application import Console
+from siltstone.console.facts import KeptFacts
 from siltstone.console.history import SAMPLE_MS, TrafficHistory
 from siltstone.console.pages import PAGES
-from siltstone.console.store import ConsoleLimits, PageCalls, RunsAlready, moment_with_log
+from siltstone.console.runs import ChangeRuns
+from siltstone.console.store import ConsoleLimits, PageCalls, Targets, moment_with_log, silent_since
+from siltstone.console.views.silences import SeenSilences
 from siltstone.console.visitors import UnknownVisitor, Visitor
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
+from siltstone.kafka_client.reassignments import move_partitions
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.service import MetadataService
 from siltstone.metadata_tables.moment import GroupCommit, Moment
@@ -35,10 +40,12 @@ from siltstone.object_store.buckets import Buckets
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.opening.store import kind_settings_of
 from siltstone.offline.settings import KindSettings
+from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.admin.access import AdminAccess
+from siltstone.server.admin.broker_calls import BrokerCalls
 from siltstone.server.admin.http_request import HttpCaller, RequestRefused, request_of
 from siltstone.server.admin.http_serving import Application
 from siltstone.server.settings.node import NodeSettings
@@ -67,16 +74,23 @@ class NodeConsoleStore:
         rng: Random,
         *,
         tail: str,
+        calls: BrokerCalls,
     ) -> None:
         self.place = f"--store {shlex.quote(str(settings.folder))}"
         self.tail = tail
         self.history = TrafficHistory()
+        self.silences = SeenSilences(partial(silent_since, settings.metadata, clock))
+        self.facts = KeptFacts(clock)
+        self._seen = MetadataImage()
+        self._looks = ThreadedCalls("console-silences", 1)
         self.settings = settings
         self.prices = settings.admin.prices.of_costs
         self._metadata = metadata
         self._parts = parts
         self._clock = clock
         self._calls = PageCalls()
+        self._broker = calls
+        self.runs = ChangeRuns(self.now_ms)
         self.context = MaintenanceContext(
             metadata.client, buckets, clock, rng, settings.maintenance.gc.quota_bytes
         )
@@ -114,7 +128,9 @@ class NodeConsoleStore:
         for known in parts.groups.known():
             for (topic, index), each in known.offsets.items():
                 commits.append(
-                    GroupCommit(known.group.group_id, topic, index, each.offset, each.committed_ms)
+                    GroupCommit(
+                        known.group.group_id, topic, index, each.offset, each.committed_ms, each.metadata
+                    )
                 )
                 found = parts.topics.by_name(topic)
                 opened = None if found is None else parts.partitions.opened(found.id, index)
@@ -124,19 +140,47 @@ class NodeConsoleStore:
                 break
         return commits, ends
 
-    def begin(self, call: Callable[[], None]) -> None:
-        raise RunsAlready(
-            "a broker runs no maintenance: use siltstone maintain run, or serve --with-maintenance"
-        )
+    def cluster(self, visitor: Visitor) -> Cluster:
+        return self._broker.cluster(visitor)
+
+    def move(self, visitor: Visitor, targets: Targets) -> None:
+        """Asks the broker, as Kafka's tools do: so the visitor needs the right to alter the cluster."""
+        topics = self.image.topics
+        by_node: dict[int, list[TopicPartition]] = {}
+        for topic_id, partition, node_id in targets:
+            by_node.setdefault(node_id, []).append(TopicPartition(topics[topic_id].name, partition))
+        with self.cluster(visitor) as cluster:
+            for node_id, partitions in by_node.items():
+                move_partitions(cluster, partitions, node_id)
+
+    def newest_image(self) -> MetadataImage:
+        return self._metadata.image
+
+    async def refresh(self) -> None:
+        """The image has it already: the broker has changed it."""
+        self.facts.forget()
 
     async def sample(self) -> None:
         """Takes samples of the traffic until it is cancelled."""
         while True:
-            self.history.add(self.image, self.now_ms())
+            await self.history.add(self.image, self.now_ms())
             await self._clock.sleep_ms(SAMPLE_MS)
 
-    def close(self) -> None:
+    async def watch_nodes(self) -> None:
+        """Notes which nodes are silent until it is cancelled. The lease board is read in a thread."""
+        while True:
+            image = self.image
+            if not image.nodes.is_unchanged_from(self._seen.nodes):
+                self._seen = image
+                await self._looks.run(self.silences.add, image, self.now_ms())
+            await self._metadata.newer_than(image.version, SAMPLE_MS)
+
+    async def close(self) -> None:
+        """Requests of visitors end first: a thread that waits for one would wait for the event loop, which is here."""
+        self._broker.close()
+        await self.runs.close()
         self._calls.close()
+        self._looks.close()
 
 
 class UsersAccess:
@@ -167,7 +211,13 @@ class UsersAccess:
         return Visitor(
             str(principal) if is_known else "everybody on this machine",
             hmac.digest(self._key, str(principal).encode(), "sha256").hex() if is_known else "",
-            may_change=is_known and asks(AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME),
+            may_change=is_known,
+            alters_cluster=asks(AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME),
+            alters_configs=partial(asks, AclOperation.ALTER_CONFIGS, AclResourceType.TOPIC),
+            commits=partial(asks, AclOperation.READ, AclResourceType.GROUP),
+            sees_all=self._access.users is not None and self._access.users.may_see_all,
+            principal=principal or ANONYMOUS,
+            host=caller.host,
             sees=partial(asks, AclOperation.DESCRIBE, AclResourceType.TOPIC),
             reads=partial(asks, AclOperation.READ, AclResourceType.TOPIC),
             sees_group=partial(asks, AclOperation.DESCRIBE, AclResourceType.GROUP),
@@ -195,8 +245,9 @@ async def console_of(
     console = Console(store, visitors, PAGES, is_host)
     tasks = TaskGroup("console", lambda _: None)
     tasks.start("traffic", store.sample())
+    tasks.start("silences", store.watch_nodes())
     try:
         yield console.application
     finally:
         await tasks.cancel()
-        store.close()
+        await store.close()

@@ -81,14 +81,17 @@ class BrokerUsers:
         """Raises RequestRefused."""
         return self.may(host, principal, _SEEING)
 
+    @property
+    def may_see_all(self) -> bool:
+        return self._broker.authorizer.mode is not AuthorizationMode.ON
+
     def may(self, host: str, principal: Principal, question: Question) -> bool:
         """Returns what the rights of the store say; without authorization everything is allowed. Raises
         RequestRefused."""
         self._refuse_when_stale()
-        authorizer = self._broker.authorizer
-        if authorizer.mode is not AuthorizationMode.ON:
+        if self.may_see_all:
             return True
-        return authorizer.verdict(Caller(str(principal), plain_host(host)), question).is_allowed
+        return self._broker.authorizer.verdict(Caller(str(principal), plain_host(host)), question).is_allowed
 
     def _refuse_when_stale(self) -> None:
         if self._broker.staleness.is_over:

@@ -1,7 +1,9 @@
 import pytest
 
-from siltstone.cli import positions
-from siltstone.cli.positions import (
+from siltstone.kafka_client import positions
+from siltstone.kafka_client.cluster import TopicPartition
+from siltstone.kafka_client.offsets import NO_OFFSET, Ends, FoundOffset
+from siltstone.kafka_client.positions import (
     Anchor,
     NoPosition,
     Position,
@@ -10,8 +12,6 @@ from siltstone.cli.positions import (
     parse_time_ms,
     resolve,
 )
-from siltstone.kafka_client.cluster import TopicPartition
-from siltstone.kafka_client.offsets import NO_OFFSET, Ends, FoundOffset
 from support.values.left_out import numbers_left_out
 
 NOW_MS = 1_700_000_000_000
