@@ -7,12 +7,15 @@ from confluent_kafka import Producer
 from pyiceberg.catalog import load_catalog
 
 import siltstone
+from oracles.glue import running_glue
 from oracles.iceberg_rest import running_rest_catalog
 from siltstone.maintenance.checking.check import check
 from siltstone.tables.failures import CatalogFailed, CommitOvertaken
 from siltstone.tables.inspecting import opened_table
 from support.engine.s3_server import S3Server
+from support.kafka.kafka_oracles import or_skip
 from support.metadata.postgres_server import PostgresServer
+from support.processes.ports import free_port
 from support.processes.tried import RecordTried
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(240)]
@@ -99,6 +102,15 @@ def test_tb3_a_rest_catalog_of_apache_iceberg(tmp_path: Path, record_tried: Reco
         opened_table(store.context, store.kind_settings.tables, "flights"),
     ):
         pass
+
+
+def test_tb3_the_glue_catalog_that_moto_imitates(tmp_path: Path, record_tried: RecordTried) -> None:
+    """Glue compares the version of a table, and refuses a late commit."""
+    record_tried("tables", 1)
+    with or_skip(lambda: running_glue(free_port())) as url:
+        glue = {"endpoint": url, "region": "us-east-1", "access-key-id": "x", "secret-access-key": "x"}
+        settings = {f"tables.catalog.glue.{name}": value for name, value in glue.items()}
+        exported_by_catalog(tmp_path / "store", {"tables.catalog.type": "glue", **settings})
 
 
 def exported_by_catalog(folder: Path, settings: dict[str, str]) -> None:

@@ -28,6 +28,7 @@ RUN_BY = {
     "docs/authorization.md": "tests/integration/test_authorization_page.py",
     "docs/quotas.md": "tests/integration/test_quotas.py",
     "docs/audit.md": "tests/integration/test_audit.py",
+    "docs/from-zerobus.md": "tests/integration/test_zerobus_page.py",
 }
 """Page → the test file that runs its blocks; its ``RUN`` is a list of them."""
 

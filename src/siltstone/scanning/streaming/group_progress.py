@@ -51,7 +51,10 @@ class StreamGroupProgress:
         self._silent_until_ms = 0.0
 
     def commit(
-        self, source: MaintenanceContext, position: StreamPosition, behind: Callable[[], StreamLag]
+        self,
+        source: MaintenanceContext,
+        position: StreamPosition,
+        behind: Callable[[], StreamLag] = StreamLag,
     ) -> None:
         """Commits a position that the query has finished; ``behind`` returns what waits behind it. A failure is logged,
         and the query continues: the caller offers the position again, or a later one. Settings with which nothing was

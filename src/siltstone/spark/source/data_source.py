@@ -9,7 +9,7 @@ DataFrame misses rows [Spark: SPARK-58551].
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -29,11 +29,18 @@ from siltstone.spark.sink.writers import TopicStreamWriter, TopicWriter
 from siltstone.spark.source.metadata_reader import MetadataReader, metadata_request, metadata_schema
 from siltstone.spark.source.options import SourceRequest, parse_options
 from siltstone.spark.source.stream_options import parse_stream_options, without_stream_options
-from siltstone.spark.source.stream_reader import TopicStreamReader
 from siltstone.spark.task_attempt import freeze_heap
 from siltstone.value_formats.value_format import FormatKind, ValueFormat, encode_type
 
+if TYPE_CHECKING:
+    from siltstone.spark.source.stream_reader import TopicStreamReader
+
 FORMAT = "siltstone"
+
+STREAMS_REFUSED = (
+    "this Spark gives a source in Python no limits of micro-batches (pyspark.sql.streaming.datasource): streams need"
+    " Spark 4.2 or newer; spark.read works"
+)
 
 
 class UnitPartition(InputPartition):  # type: ignore[misc]
@@ -91,7 +98,11 @@ class TopicDataSource(DataSource):  # type: ignore[misc]
             return MetadataReader(of_metadata, schema.names)
         return TopicReader(self, self._with_columns(schema, parse_options(self.options)))
 
-    def streamReader(self, schema: StructType) -> TopicStreamReader:  # noqa: N802  Spark's name
+    def streamReader(self, schema: StructType) -> "TopicStreamReader":  # noqa: N802  Spark's name
+        try:
+            from siltstone.spark.source.stream_reader import TopicStreamReader  # noqa: PLC0415  not with Spark 4.1
+        except ModuleNotFoundError as missing:
+            raise ScanRefused(STREAMS_REFUSED) from missing
         options = parse_stream_options(self.options)
         wish = options.source.request.values
         if wish is not None and wish.infers and not wish.location:

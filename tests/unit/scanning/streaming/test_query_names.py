@@ -74,7 +74,7 @@ def test_the_group_has_the_name_of_the_query_or_its_id() -> None:
 
 
 def test_the_text_beside_an_offset_names_the_query_and_others_are_not_taken_for_it() -> None:
-    text = '{"siltstone_query":"orders","id":"id-1","records":3,"bytes":9,"seconds":1.5}'
-    assert query_of_text(text) == QueryText("orders", "id-1", 3, 9, 1.5)
-    for other in ("", "{}", '{"siltstone_query":', '{"siltstone_query":1,"id":""}', "note"):
+    text = '{"siltstone_query":"orders","id":"id-1","records":3,"bytes":9,"seconds":1.5,"host":"worker-1"}'
+    assert query_of_text(text) == QueryText("orders", "id-1", 3, 9, 1.5, "worker-1")
+    for other in ("", "{}", '{"siltstone_query":1}', "note"):
         assert query_of_text(other) is None
