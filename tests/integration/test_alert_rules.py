@@ -4,12 +4,17 @@ promtool is Debian's (package prometheus). Where it is not on the path and canno
 
 import re
 import subprocess
+import time
+import urllib.request
 from pathlib import Path
 from textwrap import dedent, indent
 
 import pytest
 
+from support.broker.broker_process import BrokerProcess
 from support.metrics.prometheus_package import program
+from support.processes.ports import free_ports
+from support.tls.authority import Authority
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "dashboards" / "alerts.yml"
@@ -187,8 +192,13 @@ def assert_alerts(promtool: str, folder: Path, alerts: str, given: list[str]) ->
 
 @pytest.mark.parametrize("what", FIRES)
 def test_what_fires(promtool: str, tmp_path: Path, what: str) -> None:
-    name, at, labels, given = FIRES[what]
-    assert isinstance(given, list)
+    assert_fires(promtool, tmp_path, *FIRES[what])
+
+
+def assert_fires(
+    promtool: str, folder: Path, name: str, at: str, labels: dict[str, str], given: list[str]
+) -> None:
+    """Asks promtool whether the alert fires at that time, with these labels and the text of the rules."""
     shown = "{" + ", ".join(f'{label}: "{value}"' for label, value in labels.items()) + "}"
     # The text of an alert is compared, too; it is taken from the rules with the labels put in.
     rule = RULES.read_text().split(f"- alert: {name}\n")[1]
@@ -199,7 +209,29 @@ def test_what_fires(promtool: str, tmp_path: Path, what: str) -> None:
         f"- eval_time: {at}\n  alertname: {name}\n  exp_alerts:\n"
         f'    - exp_labels: {shown}\n      exp_annotations: {{summary: "{summary}"}}\n'
     )
-    assert_alerts(promtool, tmp_path, alerts, given)
+    assert_alerts(promtool, folder, alerts, given)
+
+
+def test_ob11_a_certificate_of_ten_days_is_in_the_metrics_to_the_minute_and_its_alert_fires(
+    promtool: str, tmp_path: Path
+) -> None:
+    pair = Authority(tmp_path / "authority").issue("broker", days=10)
+    (admin,) = free_ports(1)
+    settings = pair.settings() | {"admin.listeners": f"127.0.0.1:{admin}"}
+    with BrokerProcess(tmp_path / "store", settings, options=("--listener", "SSL://127.0.0.1:0")):
+        with urllib.request.urlopen(f"http://127.0.0.1:{admin}/metrics", timeout=60) as answer:
+            found = re.search(
+                r'^siltstone_tls_certificate_expiry_seconds\{listener="SSL"\} (\S+)$',
+                answer.read().decode(),
+                re.MULTILINE,
+            )
+        now = time.time()
+    assert found is not None
+    assert float(found[1]) - now == pytest.approx(10 * 86_400, abs=60)
+    of_ssl = {"instance": BROKER, "listener": "SSL"}
+    left = series("siltstone_tls_certificate_expiry_seconds", f"{float(found[1]) - now:.0f}x600", **of_ssl)
+    name, at, labels, _ = FIRES["a certificate with less than 14 days left"]
+    assert_fires(promtool, tmp_path, name, at, labels, [left])
 
 
 @pytest.mark.parametrize("what", SILENT)
