@@ -14,6 +14,7 @@ import msgspec
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.connection import parse_bootstrap, security_of_process
+from siltstone.kafka_client.failures import LoginFailed, TlsFailed
 from siltstone.kafka_client.groups import QueryText, commit_offsets, committed_texts, query_of_text
 from siltstone.metadata.entities import NodeState
 from siltstone.metadata.image import ImageView
@@ -54,11 +55,11 @@ class StreamGroupProgress:
         self,
         source: MaintenanceContext,
         position: StreamPosition,
-        behind: Callable[[], StreamLag] = StreamLag,
+        behind: Callable[[], StreamLag],
     ) -> None:
         """Commits a position that the query has finished; ``behind`` returns what waits behind it. A failure is logged,
-        and the query continues: the caller offers the position again, or a later one. Settings with which nothing was
-        ever committed for a group that the user named are an error: raises LoginFailed, TlsFailed."""
+        and the query continues: the caller offers the position again, or a later one. Settings that do not fit end
+        it only if the user named the group: raises LoginFailed, TlsFailed then."""
         now_ms = source.clock.monotonic_ms()
         if self._is_over or position == self._committed or now_ms < self._silent_until_ms:
             return
@@ -70,14 +71,20 @@ class StreamGroupProgress:
         except GroupOfOthers as taken:
             self._is_over = True
             log.warning("%s", taken)
-        except (*NOT_THERE, *OTHER_PROTOCOL, Stranger) as trouble:
-            is_named = self._query is None
-            if is_named and isinstance(trouble, OTHER_PROTOCOL) and self._committed is None:
+        except (*NOT_THERE, LoginFailed, TlsFailed, Stranger) as trouble:
+            if self._query is None and self._is_for_the_user(trouble):
                 raise
             self._silent_until_ms = source.clock.monotonic_ms() + pause_ms
             log.log(level, "the offsets of group %s could not be committed: %s", self._group_id, trouble)
         else:
             self._committed = position
+
+    def _is_for_the_user(self, trouble: Exception) -> bool:
+        """Returns whether the settings have to be corrected. A listener of another protocol is waited for once an
+        offset was committed: while a cluster changes its listeners, the settings are replaced a moment later."""
+        if isinstance(trouble, OTHER_PROTOCOL):
+            return self._committed is None
+        return isinstance(trouble, LoginFailed | TlsFailed)
 
     def _text(self, lag: StreamLag) -> str:
         """Returns the text that each offset carries."""
