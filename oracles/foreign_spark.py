@@ -5,10 +5,8 @@ in a process of its own, which is given statements of SQL and answers with rows 
 takes some ten seconds, so all tests of a worker share one.
 """
 
-import fcntl
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from oracles.java_artifacts import FOREIGN_SPARK, JARS, JavaArtifactsUnavailable, fetch_jars, java_program
+from oracles.java_artifacts import FOREIGN_SPARK, fetch_jars, java_program
+from oracles.pip_packages import installed
 
 PROGRAM = Path(__file__).parent / "foreign_spark_program.py"
-FOLDER = JARS.parent / f"spark-{FOREIGN_SPARK.version}"
+FOLDER = f"spark-{FOREIGN_SPARK.version}"
 PACKAGES = (f"pyspark=={FOREIGN_SPARK.version}", "py4j==0.10.9.9")
-INSTALL_SECONDS_MAX = 900
 
 
 class ForeignSparkRefused(Exception):
@@ -51,7 +49,8 @@ class ForeignSpark:
 @contextmanager
 def running_foreign_spark() -> Iterator[ForeignSpark]:
     """Runs the process, until the end of the block. Raises JavaArtifactsUnavailable."""
-    packages, jars, java = _installed(), fetch_jars(FOREIGN_SPARK), java_program()
+    packages = installed(FOLDER, PACKAGES, with_what_they_need=False)
+    jars, java = fetch_jars(FOREIGN_SPARK), java_program()
     with (
         tempfile.TemporaryDirectory(prefix="siltstone-foreign-") as folder,
         Path(folder, "log").open("w") as log,
@@ -77,38 +76,3 @@ def running_foreign_spark() -> Iterator[ForeignSpark]:
             process.stdin.close()
             process.wait()
             process.stdout.close()
-
-
-def _installed() -> Path:
-    """Returns the folder of the older pyspark, which pip fills once."""
-    JARS.mkdir(parents=True, exist_ok=True)
-    with (JARS / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (FOLDER / "pyspark").is_dir():
-            _install()
-    return FOLDER
-
-
-def _install() -> None:
-    filling = Path(tempfile.mkdtemp(dir=JARS, prefix="filling-"))
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--target",
-        str(filling),
-        *PACKAGES,
-    ]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=INSTALL_SECONDS_MAX, check=False
-        )
-        if done.returncode:
-            raise JavaArtifactsUnavailable(f"pip does not get {PACKAGES[0]}: {done.stderr.strip()[-300:]}")
-        shutil.rmtree(FOLDER, ignore_errors=True)
-        filling.rename(FOLDER)
-    finally:
-        shutil.rmtree(filling, ignore_errors=True)

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from oracles.java_tools import KafkaTools
-from siltstone.metadata.image import MetadataImage
-from siltstone.offline.opening.store import open_store
 from siltstone.server.embedded import Broker
-from siltstone.server.settings.node import load_node_settings
+from support.broker.one_sided_cluster import leaders
 from support.kafka.kafka_oracles import or_skip
 from support.processes.tried import RecordTried
 
@@ -21,16 +19,6 @@ def tools_of_cluster() -> Iterator[tuple[Broker, KafkaTools]]:
     with Broker(nodes=3) as broker:
         broker.create_topic("t", partitions=3)
         yield broker, KafkaTools(broker.bootstrap_servers)
-
-
-def image_of(broker: Broker) -> MetadataImage:
-    with open_store(load_node_settings(broker.folder, environment={})) as store:
-        return store.metadata.image
-
-
-def leaders(broker: Broker) -> list[int]:
-    image = image_of(broker)
-    return [partition.leader for partition in image.topics[image.topic_ids["t"]].partitions]
 
 
 def reassignment(path: Path, replicas: list[list[int]]) -> Path:

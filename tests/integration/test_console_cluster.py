@@ -8,32 +8,17 @@ from urllib.request import urlopen
 import pytest
 
 from siltstone.cluster.suspicion import SESSION_MS
-from siltstone.metadata.commands import MovePartitions
-from siltstone.offline.opening.store import open_store
 from siltstone.server.embedded import Broker
 from siltstone.server.kafka_node import KafkaNode
-from siltstone.server.settings.node import load_node_settings
 from support.broker.cluster_clients import Sending, until
+from support.broker.one_sided_cluster import leaders, one_sided_cluster
 from support.console.of_store import ConsoleOfAStore
-
-
-def leaders(broker: Broker) -> list[int]:
-    with open_store(load_node_settings(broker.folder, environment={})) as store:
-        image = store.metadata.image
-        return [each.leader for each in image.topics[image.topic_ids["t"]].partitions]
 
 
 @pytest.mark.clients
 @pytest.mark.xdist_group("cluster")
 def test_a_partition_and_a_balance_are_moved_by_button_while_records_flow() -> None:
-    with Broker(nodes=3) as broker:
-        broker.create_topic("t", partitions=6)
-        sending = Sending(broker.bootstrap_servers, "t", 6)
-        until(lambda: sending.answered > 100, "answers")
-        with open_store(load_node_settings(broker.folder, environment={})) as store:
-            topic_id = store.metadata.image.topic_ids["t"]
-            store.metadata.execute(MovePartitions(tuple((topic_id, index, 0) for index in range(6))))
-        until(lambda: set(leaders(broker)) == {0}, "the moves")
+    with one_sided_cluster() as (broker, sending):
         console = ConsoleOfAStore(broker.folder)
         page = console.ask("/topics/t/partitions/5").text
         assert "siltstone topics move t:5 --to 1" in page and "Node 0 leads it" in page

@@ -1,6 +1,7 @@
 """docs/tables.md works: its commands, its program, and the configurations and failures that it names are there."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,15 +26,7 @@ def test_tb1_a_topic_becomes_a_table_as_the_page_says(tmp_path: Path) -> None:
     (commands, found, changes, refused, mended), (program, mend) = COMMANDS, PROGRAMS
     (tmp_path / "mend.py").write_text(mend)
     with siltstone.Broker(tmp_path / "my-store") as broker:
-
-        def shown(lines: str) -> list[str]:
-            said = []
-            for line in lines.splitlines():
-                done = bare.run(line, tmp_path, SILTSTONE_BOOTSTRAP=broker.bootstrap_servers)
-                assert done.returncode == 0, (line, done)
-                said.append(done.stdout)
-            return said
-
+        shown = partial(bare.outputs, folder=tmp_path, SILTSTONE_BOOTSTRAP=broker.bootstrap_servers)
         first = shown(commands)[3:]
         assert "3 rows in 1 file appended to table kafka.flights" in first[0]
         assert "flights\tkafka.flights\ticeberg\t3\t0\t0\t" in first[1]

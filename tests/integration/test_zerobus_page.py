@@ -1,5 +1,6 @@
 """docs/from-zerobus.md works: the producer of the page, with one line changed, fills a table."""
 
+from functools import partial
 from pathlib import Path
 
 import deltalake
@@ -22,15 +23,7 @@ def test_the_producer_of_the_page_fills_a_table_with_keys(tmp_path: Path) -> Non
     (made, exported), (program,) = COMMANDS, PROGRAMS
     assert program.count(ADDRESS) == 1, "one line changes"
     with siltstone.Broker(tmp_path / "my-store") as broker:
-
-        def shown(lines: str) -> list[str]:
-            said = []
-            for line in lines.splitlines():
-                done = bare.run(line, tmp_path, SILTSTONE_BOOTSTRAP=broker.bootstrap_servers)
-                assert done.returncode == 0, (line, done)
-                said.append(done.stdout)
-            return said
-
+        shown = partial(bare.outputs, folder=tmp_path, SILTSTONE_BOOTSTRAP=broker.bootstrap_servers)
         shown(made)
         (tmp_path / "producer.py").write_text(program.replace(ADDRESS, f'"{broker.bootstrap_servers}"'))
         shown("python producer.py")

@@ -79,13 +79,8 @@ class ChangeRuns:
         except Exception:
             log.exception("%s failed", state.title)
             found = RunOutcome("it failed, and the log of the console says why", has_failed=True)
-        self.newest = RunState(
-            state.title,
-            state.began_ms,
-            found.text,
-            is_running=False,
-            has_failed=found.has_failed,
-            detail=found.detail,
+        self.newest = msgspec.structs.replace(
+            state, text=found.text, is_running=False, has_failed=found.has_failed, detail=found.detail
         )
 
     def _says(self, text: str) -> None:

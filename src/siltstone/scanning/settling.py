@@ -8,17 +8,14 @@ import logging
 from collections.abc import Callable, Iterable
 
 from siltstone.record_columns.arrow import require_arrow
-from siltstone.scanning.kept_columns import ColumnsPlace
+from siltstone.scanning.kept_columns import Columns, ColumnsPlace
 from siltstone.scanning.request import ValueWish
 from siltstone.scanning.sampling import SampledFields, sampled_fields
-from siltstone.topic_configs.table_export import TableColumn
 from siltstone.value_formats.column_arrays import column_field
 from siltstone.value_formats.found_columns import extended, news
 from siltstone.value_formats.value_format import FormatKind, ValueFormat, encode_type
 
 log = logging.getLogger(__name__)
-
-Columns = tuple[TableColumn, ...]
 
 
 def found_format(
@@ -41,7 +38,8 @@ def found_format(
 
 
 def with_sample(listed: Columns, kept: Columns, sampled: SampledFields) -> Columns:
-    """Returns the listed columns, those of the kept ones whose names are not listed, and what the sample adds."""
+    """Returns the listed columns, then each kept column whose name is not listed, then the fields that the sample
+    adds."""
     names = {each.name.lower() for each in listed}
     known = (*listed, *(each for each in kept if each.name.lower() not in names))
     return extended(known, sampled.fields, nests=True)

@@ -269,9 +269,11 @@ def refuse_stranger(cluster: Cluster, cluster_id: str | None, topic: str, topic_
 
 class TailReader:
     """Fetches one tail piece. Leaving the ``with`` closes the connections. A partition that has moved since the plan is
-    read from its new leader, which has all that was acknowledged before. The settings of this process may name another
-    listener than those of the driver did, when a file is replaced in between; making one raises TailNotReadable where
-    the broker has no listener of that name."""
+    read from its new leader, which has all that was acknowledged before.
+
+    The broker is asked at the listener that the settings of this process name. The driver's settings may have named
+    another one, because a file is replaced between plan and task. The constructor raises TailNotReadable if the broker
+    has no listener of that name."""
 
     def __init__(
         self,
@@ -288,6 +290,7 @@ class TailReader:
         if address is None:
             reason = without_address(security.settings.listener)
             raise TailNotReadable([piece.name], piece.node_id, reason)
+        self._address = address
         self._cluster = _cluster(address, clock, rng, security)
         self._patience = Patience(clock, rng, FETCH_TIME_LIMIT_MS)
         self._is_known = False
@@ -308,7 +311,7 @@ class TailReader:
         returned by the same broker, which reads them from their objects. Raises TailNotReadable, DataLost,
         TopicNotThere, ScanDamaged."""
         piece = self._piece
-        where = AnswerPlace(piece.address)
+        where = AnswerPlace(self._address)
         position = piece.start_offset
         while position < piece.end_offset:
             fetched = self._fetched(position)
@@ -347,7 +350,7 @@ class TailReader:
                 try:
                     self._patience.wait_after(trouble)
                 except (Unavailable, NotKafka, RequestNotSpoken) as last:
-                    reason = f"its broker at {piece.address} does not return them: {last}"
+                    reason = f"its broker at {self._address} does not return them: {last}"
                     raise TailNotReadable([piece.name], piece.node_id, reason) from last
 
     def _ask(self, position: int) -> FetchedPartition:

@@ -80,7 +80,8 @@ def rows_schema(columns: Sequence[str], value_format: ValueFormat | None) -> Any
 
 
 def _found_schema(columns: Sequence[str], found: Sequence[TableColumn]) -> Any:
-    """Returns the schema of ``found_values``; ``columns`` are those of records that are read."""
+    """Returns the schema of a scan that finds its columns: a field for each found column, ``_rescued_data``, and the
+    record columns that are read, in one struct."""
     arrow = require_arrow()
     fields = [arrow.field(each.name, field_type(each.type)) for each in found]
     record = arrow.struct(list(arrow_schema([each for each in columns if each != VALUE])))

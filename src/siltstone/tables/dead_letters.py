@@ -21,7 +21,7 @@ COUNTED_MAX = 200_000
 
 class DeadLettersShown(msgspec.Struct, frozen=True):
     """``rows``: how many there are; ``counted``: how many were looked at for ``reasons``, the most frequent first.
-    ``letters``: those of the wanted reason, in the order of the files."""
+    ``letters``: the dead letters that have the wanted reason, in the order of the files."""
 
     rows: int
     counted: int

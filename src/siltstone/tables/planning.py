@@ -64,7 +64,7 @@ class ExportLag(msgspec.Struct, frozen=True):
 
 
 def exports(image: ImageView, names: Iterable[str] | None = None) -> dict[str, TopicExport]:
-    """Returns the topics that are kept as tables, by name; with ``names`` those of them that have one of these."""
+    """Returns the topics that are kept as tables, by name. With ``names``, topics of other names are left out."""
     defaults = topic_defaults(image)
     found: dict[str, TopicExport] = {}
     topics: Iterable[TopicMetadata] = image.topics.values()

@@ -6,8 +6,8 @@ whatever that record does; if its own record is not in the topic any more, becau
 it, too; or if it has no key. What moves has a higher offset than all that the table knows of its key, as the records
 of an export have, so the same merge takes it; it begins the newest version of its key where versions are kept.
 
-The driver reads the keys of the dead letters, and those of the topic behind the oldest of them. In memory it has the
-keys of the dead letters alone.
+The driver reads the keys of the dead letters. Then it reads the keys of the topic's records from the oldest dead letter
+on. It keeps in memory only the keys of the dead letters.
 """
 
 from collections.abc import Iterable, Mapping

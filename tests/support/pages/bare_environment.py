@@ -35,3 +35,12 @@ class BareEnvironment:
             ["bash", "-o", "pipefail", "-c", line], cwd=folder, env=self.variables(**more), capture_output=True,
             text=True, check=False, timeout=seconds_max,
         )  # fmt: skip
+
+    def outputs(self, lines: str, folder: Path, **more: str) -> list[str]:
+        """Runs a line after the other, each of which has to succeed; returns what each has printed."""
+        said = []
+        for line in lines.splitlines():
+            done = self.run(line, folder, **more)
+            assert done.returncode == 0, (line, done)
+            said.append(done.stdout)
+        return said

@@ -45,8 +45,8 @@ async def serve_one_node(
     reread: Callable[[], NodeSettings] | None = None,
 ) -> None:
     """Runs the broker until a signal, or until it cannot store data. ``reread`` reads the settings again, at SIGHUP.
-    ``maintenance`` runs beside it, if given. The
-    attached logs in the folders ``recover`` are recovered. ``client_file``: what clients need, for the hint.
+    ``maintenance`` runs beside it, if given. The attached logs in the folders ``recover`` are recovered.
+    ``client_file``: what clients need, for the hint.
     ``has_parent``: the process that keeps this one prints what concerns all nodes; when that process is gone, the nodes
     end ``together``. Raises Failure when the broker was stopped before everything was committed."""
     say = remark if not has_parent else _nothing
@@ -138,8 +138,8 @@ class Terminal:
 
 
 class BrokerDeadline:
-    """Handles SIGINT and SIGTERM, and SIGHUP once the broker is ready. The first signal stops the broker
-    within the time limits of network and engine together; a broker that is still starting ends at once. The second
+    """Handles SIGINT and SIGTERM, and SIGHUP once the broker is ready. The first signal stops the broker within the
+    time limits of network and engine together; a broker that is still starting ends at once. The second
     signal ends the process at once, unless it is the first signal sent twice (``counted_signals``)."""
 
     def __init__(

@@ -62,7 +62,7 @@ def _row(asked: Asked) -> TableRow:
 
 
 async def dead_letters(asked: Asked) -> Response:
-    """The records that did not fit, with their reasons; ``reason`` shows those of one."""
+    """The records that did not fit, with their reasons; the query ``reason`` chooses the records of one reason."""
     row = _row(asked)
     if not asked.visitor.reads(row.topic):
         raise PageRefused(403, f"{asked.visitor.name} may not read {row.topic}: it needs the right READ")

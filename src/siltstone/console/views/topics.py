@@ -81,7 +81,7 @@ class TopicTally:
         self._objects.update(held.object_id for held in stream.ranges)
 
     def counts(self, defaults: Mapping[str, str]) -> TopicCounts:
-        """``defaults``: those of the store's topics."""
+        """Returns the counts; ``defaults`` are the configurations of topics that set none themselves."""
         topic = self._topic
         config = stored_topic_config(topic.configs, defaults)
         return TopicCounts(
