@@ -12,9 +12,9 @@ F_OFD_SETLK]. The kernel drops these only when that description is closed:
 * the lock of the living on the ``-shm`` file, without which a process that opens the database empties that file
   [sqlite3: UNIX_SHM_DMS].
 
-The other locks of SQLite are held for the milliseconds of a transaction. To close a description drops record locks, too,
-so all connections of a process to a file share one, which is closed after the last of them. Where the system has no
-such locks (it is not Linux), nothing is held.
+The other locks of SQLite are held for the milliseconds of a transaction. To close a description drops record locks,
+too, so all connections of a process to a file share one, which is closed after the last of them. Where the system has
+no such locks (it is not Linux), nothing is held.
 """
 
 import fcntl
@@ -68,7 +68,7 @@ def keep_locks(path: Path) -> _FileId | None:
     if not hasattr(fcntl, "F_OFD_SETLK"):
         return None
     with _lock, suppress(OSError):
-        status = os.stat(path)
+        status = path.stat()
         file_id = status.st_dev, status.st_ino
         if file_id not in _held or _held[file_id].process_id != os.getpid():
             _held[file_id] = _Held(path)

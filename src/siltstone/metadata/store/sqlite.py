@@ -144,8 +144,8 @@ class SqliteLog:
             )
         if self._is_wal_gone():
             raise LogReplaced(
-                f"{self._path}-wal, a part of the metadata database, was deleted or replaced while it was open: restart at "
-                "once"
+                f"{self._path}-wal, a part of the metadata database, was deleted or replaced while it was open: "
+                "restart at once"
             )
 
     def _leave_open(self) -> None:
