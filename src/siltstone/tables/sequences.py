@@ -95,7 +95,7 @@ class RemovedKeys:
         return b64encode(np.array(rows, dtype=_REMOVED).tobytes())
 
 
-class NewestBySequence:
+class SequencedRecords:
     """What the new records of some keys do to the rows of these keys. ``see`` the older rows first, then ``settle``."""
 
     def __init__(self, keys: Any, sequences: Any, offsets: Any, removals: Any, removed: RemovedKeys) -> None:

@@ -14,7 +14,7 @@ from siltstone.model.limits import DAY_MS
 from siltstone.tables.sequences import (
     REMOVED_KEPT_MS,
     REMOVED_MAX,
-    NewestBySequence,
+    SequencedRecords,
     Removed,
     RemovedKeys,
     whole_numbers,
@@ -53,7 +53,7 @@ class Plain:
 
 
 class Merged:
-    """The same by ``NewestBySequence``, some records at a time."""
+    """The same by ``SequencedRecords``, some records at a time."""
 
     def __init__(self) -> None:
         self.rows: dict[str, tuple[int, int | None]] = {}
@@ -64,7 +64,7 @@ class Merged:
         sequences = pa.array([sequence for _, sequence, _ in changes], pa.int64())
         offsets = pa.array(range(first_offset, first_offset + len(changes)), pa.int64())
         removals = pa.array([is_removal for _, _, is_removal in changes], pa.bool_())
-        newest = NewestBySequence(keys, sequences, offsets, removals, self.removed)
+        newest = SequencedRecords(keys, sequences, offsets, removals, self.removed)
         old_keys = pa.array([key.encode() for key in self.rows], pa.binary())
         newest.see(old_keys, pa.array([sequence for _, sequence in self.rows.values()], pa.int64()))
         newest.settle(self.removed, now_ms)
