@@ -184,8 +184,8 @@ class PageCalls:
             self._under_way -= 1
 
     async def close(self) -> None:
-        """Waits for the calls under way, at most CONSOLE_CLOSE_SECONDS_MAX. The event loop continues, because a scan may
-        ask the broker that runs on it for the newest records."""
+        """Waits for the calls under way, at most CONSOLE_CLOSE_SECONDS_MAX. Other tasks run meanwhile, because a scan
+        may ask the broker of this event loop for the newest records."""
         await self._threads.end_within(CONSOLE_CLOSE_SECONDS_MAX)
 
 
