@@ -28,7 +28,7 @@ from siltstone.tables.formats.port import DataFile
 from siltstone.tables.keys import column_at, key_bytes
 from siltstone.tables.reading import RowFile, restored
 from siltstone.tables.rewrite_input import CODEC, RewriteInput, RewriteResult
-from siltstone.tables.sequences import REMOVED_NOTE, SequencedRecords, RemovedKeys
+from siltstone.tables.sequences import REMOVED_NOTE, RemovedKeys, SequencedRecords
 from siltstone.tables.versions import TIME, RowVersions
 from siltstone.tables.writing import TOMBSTONE, FileWriting
 from siltstone.topic_configs.table_export import SEQUENCE_COLUMN

@@ -14,9 +14,9 @@ from siltstone.model.limits import DAY_MS
 from siltstone.tables.sequences import (
     REMOVED_KEPT_MS,
     REMOVED_MAX,
-    SequencedRecords,
     Removed,
     RemovedKeys,
+    SequencedRecords,
     whole_numbers,
 )
 

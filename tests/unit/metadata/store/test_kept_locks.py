@@ -1,8 +1,9 @@
 """A process keeps its locks on the metadata database when its other code reads the files (decision 77)."""
 
-import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
-from subprocess import run
 
 import pytest
 
@@ -16,29 +17,23 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "folder" / "metadata.sqlite"
 
 
-OF_ANOTHER_PROCESS = """
-import sys
-from pathlib import Path
-from siltstone.metadata.store.sqlite import SqliteLog
-log = SqliteLog(Path(sys.argv[1]), create=False)
-print(log.head().version)
-log.close()
-"""
+def _version(path: Path) -> int:
+    log = SqliteLog(path, create=False)
+    version = log.head().version
+    log.close()
+    return version
 
 
-APPENDING = """
-import sys
-from pathlib import Path
-from siltstone.metadata.store.sqlite import SqliteLog
-from support.metadata.log_entries import append_values
-log = SqliteLog(Path(sys.argv[1]), create=False)
-append_values(log, b"c", b"d")
-log.close()
-"""
+def _append_two(path: Path) -> int:
+    log = SqliteLog(path, create=False)
+    version = append_values(log, b"c", b"d").version
+    log.close()
+    return version
 
 
-def version_in_another_process(path: Path) -> int:
-    return int(run([sys.executable, "-c", OF_ANOTHER_PROCESS, path], capture_output=True, check=True).stdout)
+def in_another_process(call: Callable[[Path], int], path: Path) -> int:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
+        return processes.submit(call, path).result(60)
 
 
 @pytest.mark.parametrize("file", ["metadata.sqlite", "metadata.sqlite-wal", "metadata.sqlite-shm"])
@@ -47,9 +42,9 @@ def test_a_process_that_reads_the_files_keeps_its_locks(path: Path, file: str) -
     log = SqliteLog(path)
     head = append_values(log, b"a")
     path.with_name(file).read_bytes()
-    assert version_in_another_process(path) == 1
+    assert in_another_process(_version, path) == 1
     log.append(entry_after(head, b"b"), head)
-    assert version_in_another_process(path) == 2
+    assert in_another_process(_version, path) == 2
     log.close()
     assert [each.name for each in path.parent.iterdir()] == ["metadata.sqlite"], "the last one tidies up"
 
@@ -58,9 +53,9 @@ def test_of_two_logs_of_a_process_either_may_be_closed_first(path: Path) -> None
     first, second = SqliteLog(path), SqliteLog(path)
     first.close()
     head = append_values(second, b"a")
-    assert version_in_another_process(path) == 1
+    assert in_another_process(_version, path) == 1
     second.append(entry_after(head, b"b"), head)
-    assert version_in_another_process(path) == 2
+    assert in_another_process(_version, path) == 2
     second.close()
 
 
@@ -71,14 +66,8 @@ def test_a_wal_that_was_deleted_takes_no_appends_and_is_not_written_back(path: P
         path.with_name(f"metadata.sqlite{end}").unlink()
     with pytest.raises(LogReplaced, match="-wal, a part"):
         log.append(entry_after(head, b"b"), head)
-    assert run([sys.executable, "-c", APPENDING, path], check=True).returncode == 0
+    assert in_another_process(_append_two, path) == 2
     log.close()
-    assert version_in_another_process(path) == 2, "of c and d: what the first one had is not copied over them"
-
-
-def test_a_process_without_such_locks_does_the_rest(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("fcntl.F_OFD_SETLK")
-    log = SqliteLog(path)
-    append_values(log, b"a")
-    log.close()
-    assert SqliteLog(path).head().version == 1
+    assert in_another_process(_version, path) == 2, (
+        "of c and d: what the first one had is not copied over them"
+    )
