@@ -62,6 +62,8 @@ def produce(address: str, records: int, configs: Mapping[str, str] | None = None
     assert producer.flush(_FLUSH_SECONDS) == 0
 
 
-def create(address: str, topic: str, configs: Mapping[str, str] | None = None) -> None:
+def create(
+    address: str, topic: str, configs: Mapping[str, str] | None = None, *, partitions: int = PARTITIONS
+) -> None:
     admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic(topic, PARTITIONS, config=dict(configs or {}))])[topic].result(60)
+    admin.create_topics([NewTopic(topic, partitions, config=dict(configs or {}))])[topic].result(60)
