@@ -64,8 +64,8 @@ def _widened(fields: dict[str, ColumnType], kinds: dict[str, set[str]]) -> Itera
 def sampled_values(
     units: Sequence[ScanUnit], clock: Clock, rng: Random, security: Security | None
 ) -> Iterator[bytes | None]:
-    """Yields the first values of parts that are spread over all units; the units read the column ``value`` alone. Raises
-    what ``unit_rows`` raises."""
+    """Yields the first values of parts that are spread over all units; the units read the column ``value`` alone.
+    Raises what ``unit_rows`` raises."""
     parts = [part for unit in units for part in _parts_of(unit)]
     chosen = parts[:: max(1, -(-len(parts) // SAMPLE_PARTS))]
     for part in chosen:
