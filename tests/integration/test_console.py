@@ -308,10 +308,15 @@ def test_costs_are_shown_with_what_is_assumed_and_what_a_retention_would_save(
     console: ConsoleOfAStore,
 ) -> None:
     text = console.ask("/cost?retention=1d").text
-    assert "All topics" in text and "a month has 30 days" in text
+    assert "too young to say (counted for" in text and "All topics" not in text
+    assert "Storage and brokers" in text and "a month has 30 days" in text
     assert "No topic would become smaller" in text or "A month less" in text
     assert "siltstone cost --store" in text and "--retention 1d" in text
     assert console.ask("/cost?retention=soon").status == 400
+    found = run("cost", "--json", "--store", str(console.folder)).json
+    assert found["total"] is None and {each["requests"] for each in found["topics"]} == {None}
+    assert found["counted_seconds"] == found["window_ms"] // 1000
+    assert all(each["storage"] > 0 for each in found["topics"] if each["stored_bytes"])
 
 
 def test_wc09_a_plan_writes_nothing(console: ConsoleOfAStore, broker: siltstone.Broker) -> None:
