@@ -304,6 +304,28 @@ def test_maintenance_is_planned_run_and_cancelled(console: ConsoleOfAStore) -> N
     assert console.ask("/maintenance/run", form={"token": "form-token", "kind": "sweep"}).status == 403
 
 
+def test_pages_say_when_retention_deletes_and_when_maintenance_runs(
+    console: ConsoleOfAStore, broker: siltstone.Broker
+) -> None:
+    """The records are of 1970: they are due as soon as the broker, or two minutes, have closed their segments."""
+    broker.flush()
+    day = r"(with its next run|on \d{4}-\d\d-\d\d)"
+    assert re.search(
+        rf"Retention deletes {day}: 300 offsets, [\d.]+ KiB\.", console.ask("/topics/orders").text
+    )
+    text = console.ask("/topics/empty").text
+    assert "Retention deletes nothing by time: it has no records in objects" in text
+    text = console.ask("/objects/retention").text
+    assert re.search(rf"Retention deletes {day}: \d+ offsets", text) and 'href="/topics/orders"' in text
+    console.visitor = Visitor("bob", "t", sees=lambda name: name == "empty")
+    assert "Time makes retention delete nothing" in console.ask("/objects/retention").text
+    console.visitor = Visitor("ada", "form-token", may_change=True)
+    text = console.ask("/maintenance").text
+    assert "<td>not known</td>" in text and "no service repeats" in text
+    status = run("maintain", "status", "--store", str(console.folder))
+    assert re.search(rf"Retention deletes {day}: \d+ offsets of \d topics?", status.words)
+
+
 def test_costs_are_shown_with_what_is_assumed_and_what_a_retention_would_save(
     console: ConsoleOfAStore,
 ) -> None:
