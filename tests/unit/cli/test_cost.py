@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from siltstone.cli.main import cli
+from siltstone.costing import estimate
 from siltstone.metadata.commands import CreateTopic, OpenPartition, RegisterNode
 from siltstone.model.limits import GIB
 from siltstone.offline.opening.store import open_store
@@ -28,7 +29,17 @@ def run(folder: Path, *arguments: str) -> str:
     return done.output if done.exit_code == 0 else f"{done.exit_code}: {done.output}"
 
 
-def test_the_document_adds_up(folder: Path) -> None:
+def test_requests_of_a_young_store_are_null_and_a_dash(folder: Path) -> None:
+    found = json.loads(run(folder, "--json"))
+    assert found["total"] is None and {each["requests"] for each in found["topics"]} == {None}
+    assert {each["total"] for each in found["topics"]} == {None}
+    assert 0 <= found["counted_seconds"] == found["window_ms"] // 1000 < 3_600
+    shown = run(folder)
+    assert "–" in shown and "Requests: too young to say (counted for " in shown
+
+
+def test_the_document_adds_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimate, "COUNTED_MS_MIN", 0)
     found = json.loads(run(folder, "--json", "--set", f"admin.prices.storage_per_gib={GIB}", "--cores", "3"))
     stored = sum(path.stat().st_size for path in (folder / "bucket").glob("*/objects/*"))
     assert sum(each["storage"] for each in found["topics"]) == pytest.approx(stored)
