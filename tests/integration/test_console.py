@@ -12,7 +12,7 @@ from contextlib import redirect_stdout
 import click
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import siltstone
@@ -350,3 +350,20 @@ def test_wc09_a_plan_writes_nothing(console: ConsoleOfAStore, broker: siltstone.
     for path in ("/maintenance", "/maintenance/plan?force=1", "/topics/orders/messages", "/objects", "/"):
         assert console.ask(path).status == 200
     assert version() == before
+
+
+def test_a_group_that_has_not_committed_everywhere_has_at_least_so_much_left(
+    console: ConsoleOfAStore, broker: siltstone.Broker
+) -> None:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "some", **QUIET})
+    consumer.commit(offsets=[TopicPartition("orders", 0, 4)], asynchronous=False)
+    broker.flush()
+    assert '<td class="n">≥ 96</td>' in console.ask("/groups").text
+    assert '<td class="n">≥ 96</td>' in console.ask("/topics/orders/groups").text
+    text = console.ask("/groups/some").text
+    assert "≥ 96" in text and "has more left to read: orders-1, orders-2." in text
+    places = [TopicPartition("orders", number, 4) for number in range(3)]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+    broker.flush()
+    assert "≥" not in console.ask("/groups").text and '<td class="n">288</td>' in console.ask("/groups").text

@@ -180,7 +180,7 @@ def _assumptions(work: ObservedWork, cores: int, prices: CostPrices) -> Iterable
         needed = duration_words(COUNTED_MS_MIN if work.is_whole else WINDOW_MS_MIN)
         yield (
             f"the store is too young for requests and jobs of a month, so they are left out: they were counted for "
-            f"{seconds_words(work.window_ms // 1000)}, and {needed} are needed"
+            f"{seconds_words(work.window_ms // 1000)}, and it takes {needed}"
         )
     yield "reads of clients from the bucket are in no record: see the metric siltstone_store_requests_total"
     yield (

@@ -71,7 +71,7 @@ def test_the_requests_of_a_store_of_minutes_are_not_taken_for_a_month() -> None:
         young.rows[:1]
     ) is None
     assert young.too_young == "too young to say (counted for 59 min 59 s)"
-    assert any("counted for 59 min 59 s, and 1 hour are needed" in each for each in young.assumptions)
+    assert any("counted for 59 min 59 s, and it takes 1 hour" in each for each in young.assumptions)
     assert sum(each.compute for each in young.rows) == pytest.approx(2 * MONTH_MS / HOUR_MS)
     assert sum(each.storage for each in young.rows) == 870
     old = estimate_cost(world.image, entries, from_ms + COUNTED_MS_MIN, prices, cores=2)
