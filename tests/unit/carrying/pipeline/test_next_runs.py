@@ -93,3 +93,24 @@ def test_a_job_whose_lease_is_held_runs_now(world: CompactionWorld, lease_ms: in
     assert row(world).words == words
     world.metadata.execute(FinishJob(job_id, True, "3 done"))
     assert (row(world).report, row(world).words) == ("3 done", "not known"), "its driver has noted no run"
+
+
+def test_the_last_run_is_what_ended_last_a_noted_run_or_a_job(world: CompactionWorld) -> None:
+    def job(report: str | None) -> None:
+        job_id = world.metadata.execute(StartJob("tidy", "here", 60_000))
+        if report is not None:
+            world.metadata.execute(FinishJob(job_id, True, report))
+
+    job("a job")
+    assert row(world).report == "a job"
+    world.clock.advance_ms(1)
+    note_run(world.context, "tidy", "noted", was_idle=False)
+    assert row(world).report == "noted"
+    job("a job that ended as the run was noted")
+    assert row(world).report == "noted"
+    world.clock.advance_ms(1)
+    job("a later job")
+    assert row(world).report == "a later job"
+    world.clock.advance_ms(1)
+    job(None)
+    assert row(world).report == "a later job", "what runs has not ended"
