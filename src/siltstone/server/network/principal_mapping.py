@@ -8,8 +8,8 @@ is. A certificate that no rule fits belongs to nobody, and its client is refused
 ssl.principal.mapping.rules].
 
 The package re2 matches the patterns (decision 59): its time grows with the length of the name. Python's ``re`` takes a
-minute for a pattern of five ``(.*?)`` and a name of 800 characters, and nobody is answered meanwhile. An authority signs
-what its clients ask for, so a name is as little to be trusted as any other bytes of a client.
+minute for a pattern of five ``(.*?)`` and a name of 800 characters, and nobody is answered meanwhile. An authority
+signs what its clients ask for, so a name is as little to be trusted as any other bytes of a client.
 """
 
 import re
