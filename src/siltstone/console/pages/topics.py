@@ -46,7 +46,7 @@ async def topic(asked: Asked) -> Response:
         topic=counts_of(image, found, asked.store.now_ms()),
         created_ms=found.created_ms,
         partitions=partition_counts(image, found)[:CONSOLE_ROWS_MAX],
-        configs=configs_shown(image, found),
+        configs=configs_shown(image, found) if asked.visitor.describes_configs(found.name) else None,
         table=table,
         rate=asked.store.history.records_per_second(found.topic_id),
     )
