@@ -94,7 +94,7 @@ async def _serve(
 @contextmanager
 def _opened(link: str) -> Iterator[None]:
     """Opens the browser on a file that leads to the link: the arguments of a program are seen by every user of the
-    machine, and whoever is first to use the link is let in."""
+    machine, and the first who uses the link is let in."""
     with TemporaryDirectory(prefix="siltstone-console-") as folder:
         page = Path(folder) / "console.html"
         page.write_text(

@@ -1,7 +1,7 @@
 """Runs what visitors write in SQL in a process of its own, which is ended when it takes too much.
 
 DuckDB runs in the process that calls it. There its limits do not hold: memory that a function takes for its results is
-not counted, and a call is interrupted only between two steps, of which one may take minutes. A query of somebody with
+not counted, and a call is interrupted only between two steps, and one may take minutes. A query of somebody with
 no right at all could so end the broker whose console it is. So the query is run elsewhere: the operating system limits
 the memory of that process, ``seconds_max`` is its whole life, and nothing gets there but the text and the records that
 the visitor may read.
@@ -28,10 +28,10 @@ import msgspec
 
 from siltstone.console.confined_tasks import (
     Answer,
-    Failure,
+    FilterAnswer,
     FilterTask,
-    Matches,
     ProcessLimits,
+    QueryFailure,
     QueryTask,
     TableHead,
     TextRows,
@@ -81,7 +81,7 @@ def run_confined(
             write_frame(stream, TableHead())
 
         answer = _answer_of(process, tell)
-    if isinstance(answer, Failure):
+    if isinstance(answer, QueryFailure):
         raise QueryRefused(answer.text) if answer.is_whole else planned.refusal(answer.text)
     assert isinstance(answer, TextRows), "it is the answer to a query"
     return ConfinedQuery(answer.columns, answer.rows, tuple(planned.notes))
@@ -105,9 +105,9 @@ def confined_matches(
     with _process(seconds_max, limits, WhereRefused) as (process, folder):
         task = FilterTask(condition, name, folder, seconds_max, limits, records)
         answer = _answer_of(process, lambda stream: write_frame(stream, task))
-    if isinstance(answer, Failure):
+    if isinstance(answer, QueryFailure):
         raise WhereRefused(answer.text)
-    assert isinstance(answer, Matches), "it is the answer to a filter"
+    assert isinstance(answer, FilterAnswer), "it is the answer to a filter"
     return answer.matching
 
 

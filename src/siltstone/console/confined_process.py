@@ -12,10 +12,10 @@ import msgspec
 
 from siltstone.console.confined_tasks import (
     Answer,
-    Failure,
+    FilterAnswer,
     FilterTask,
-    Matches,
     ProcessLimits,
+    QueryFailure,
     QueryTask,
     TableHead,
     Task,
@@ -51,9 +51,9 @@ def main() -> None:
     try:
         answer: Answer = _matches(task) if isinstance(task, FilterTask) else _rows(task, source)
     except SiltstoneError as refusal:
-        answer = Failure(str(refusal), is_whole=True)
+        answer = QueryFailure(str(refusal), is_whole=True)
     except MemoryError:
-        answer = Failure(too_much_memory(task.limits), is_whole=True)
+        answer = QueryFailure(too_much_memory(task.limits), is_whole=True)
     write_frame(answers, answer)
 
 
@@ -87,7 +87,7 @@ def _rows(task: QueryTask, source: IO[bytes]) -> Answer:
             columns = [each[0] for each in found.description or ()]
             return TextRows(columns, _texts(task, found))
         except duckdb.Error as failure:
-            return Failure(reason_of(failure), is_whole=False)
+            return QueryFailure(reason_of(failure), is_whole=False)
 
 
 def _texts(task: QueryTask, found: Any) -> list[list[str]]:
@@ -140,7 +140,7 @@ def _matches(task: FilterTask) -> Answer:
 
     where = Where(task.condition, name=task.name, memory_limit=f"{task.limits.memory_bytes >> 20}MiB")
     records: Any = [(_Place(each[0]), _Record(*each[1:])) for each in task.records]
-    return Matches(where.matches(records))
+    return FilterAnswer(where.matches(records))
 
 
 if __name__ == "__main__":

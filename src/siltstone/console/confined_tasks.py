@@ -1,4 +1,4 @@
-"""What ``confined`` and its process say to each other, in msgpack, each behind its length. Pure but for the streams."""
+"""What ``confined`` and its process say to each other, in msgpack, each behind its length."""
 
 from typing import IO, Any
 
@@ -61,13 +61,13 @@ class TextRows(msgspec.Struct, frozen=True, tag="rows"):
     rows: list[list[str]]
 
 
-class Matches(msgspec.Struct, frozen=True, tag="matches"):
+class FilterAnswer(msgspec.Struct, frozen=True, tag="matches"):
     """Whether each record matches."""
 
     matching: list[bool]
 
 
-class Failure(msgspec.Struct, frozen=True, tag="failure"):
+class QueryFailure(msgspec.Struct, frozen=True, tag="failure"):
     """``is_whole``: the text says it all; otherwise it is DuckDB's, and names may be added."""
 
     text: str
@@ -75,7 +75,7 @@ class Failure(msgspec.Struct, frozen=True, tag="failure"):
 
 
 Task = QueryTask | FilterTask
-Answer = TextRows | Matches | Failure
+Answer = TextRows | FilterAnswer | QueryFailure
 
 
 def too_much_memory(limits: ProcessLimits) -> str:
