@@ -197,6 +197,24 @@ def test_wc17_records_that_decompress_to_much_are_read_few_at_a_time(broker: sil
             find_messages(store.context, topic, msgspec.structs.replace(wanted, decoded_bytes_max=100_000))
 
 
+def test_wc17_a_message_with_headers_without_end_is_shown_with_the_first_of_them(
+    broker: siltstone.Broker, console: ConsoleOfAStore
+) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
+    for _ in range(3):
+        producer.produce("headers", b"v", headers=[("h", b"")] * 1_000)
+    assert producer.flush(60) == 0
+    text = console.ask("/topics/headers/messages").text
+    assert text.count("<dt>h</dt>") == 300 and text.count("and 900 more") == 3
+    lines = console.lines("/topics/headers/messages/download?as=jsonl")
+    assert [len(each["headers"]) for each in lines] == [1_000] * 3
+    with siltstone.open_store(broker.folder) as store:
+        image = store.metadata.refresh()
+        wanted = MessagesWanted(partitions=(0,), count=3, decoded_bytes_max=300_000)
+        found = find_messages(store.context, image.topics[image.topic_ids["headers"]], wanted)
+        assert len(found.messages) == 1, "empty headers take memory, too"
+
+
 def test_a_page_of_a_query_shows_the_beginning_of_a_large_cell(console: ConsoleOfAStore) -> None:
     query = "q=select+repeat('x',2000000)+from+range(20)"
     answer = console.ask(f"/sql/rows?{query}")

@@ -23,6 +23,8 @@ from siltstone.metadata.image import MetadataImage
 from siltstone.model.console_limits import (
     CONSOLE_ANSWER_SECONDS_MAX,
     CONSOLE_DECODED_BYTES_MAX,
+    CONSOLE_HEADER_BYTES,
+    CONSOLE_HEADERS_MAX,
     CONSOLE_SEARCH_BYTES_MAX,
     CONSOLE_SEARCH_RECORDS_MAX,
 )
@@ -74,7 +76,7 @@ class RecordsTooLarge(InvalidRequest):
 
 
 class TopicMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """``value`` is None for a tombstone, ``key`` for a record without a key."""
+    """``value`` is None for a tombstone, ``key`` for a record without a key. ``more_headers`` are not shown."""
 
     partition: int
     offset: int
@@ -82,6 +84,7 @@ class TopicMessage(msgspec.Struct, frozen=True, kw_only=True):
     key: ShownBytes | None
     value: ShownBytes | None
     headers: tuple[tuple[str, ShownBytes | None], ...]
+    more_headers: int
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,7 +161,7 @@ def _read(scan: Scan, bytes_max: int) -> Any:
     read, left = [], bytes_max
     for batch in scan.batches():
         read.append(batch)
-        left -= batch.nbytes
+        left -= batch.nbytes + CONSOLE_HEADER_BYTES * len(batch.column(HEADERS).flatten())
         if left < 0:
             return None
     return table_of(read, scan.schema)
@@ -269,7 +272,8 @@ def _raw(value: Any) -> bytes:
 
 
 def _message(columns: Mapping[str, Any], row: int) -> TopicMessage:
-    headers = columns[HEADERS][row].as_py() or []
+    headers = columns[HEADERS][row].values  # None: without any
+    header_count = 0 if headers is None else len(headers)
     key, value = columns[KEY][row].as_py(), columns[VALUE][row].as_py()
     return TopicMessage(
         partition=columns[PARTITION][row].as_py(),
@@ -278,8 +282,10 @@ def _message(columns: Mapping[str, Any], row: int) -> TopicMessage:
         key=None if key is None else shown_bytes(key),
         value=None if value is None else shown_value(value),
         headers=tuple(
-            (each["key"], None if each["value"] is None else shown_bytes(each["value"])) for each in headers
+            (each["key"], None if each["value"] is None else shown_bytes(each["value"]))
+            for each in (headers[:CONSOLE_HEADERS_MAX].to_pylist() if header_count else ())
         ),
+        more_headers=max(0, header_count - CONSOLE_HEADERS_MAX),
     )
 
 

@@ -45,6 +45,12 @@ CONSOLE_DECODED_BYTES_MAX = 128 * MIB
 """What the records of one page, or of one download, may have when they are decompressed: a batch of a few KiB may have
 as much (``DECOMPRESSED_BATCH_BYTES_MAX``), and thousands of them are among CONSOLE_SEARCH_BYTES_MAX."""
 
+CONSOLE_HEADER_BYTES = 256
+"""What a header counts besides its bytes: as much it takes in Python, and a batch may have millions of empty ones."""
+
+CONSOLE_HEADERS_MAX = 100
+"""Headers that are shown of one message. A download has all of them."""
+
 CONSOLE_VALUE_BYTES_MAX = 64 * KIB
 """What is shown of one key, value or header. The rest is counted, and a download has all of it."""
 
