@@ -1,6 +1,5 @@
 """SQL over topics: what a query would read, and its rows."""
 
-import csv
 import io
 from functools import partial
 
@@ -9,6 +8,7 @@ from starlette.responses import Response
 
 from siltstone.console.application import Asked, PageRefused
 from siltstone.console.confined import ConfinedQuery, run_confined
+from siltstone.console.pages.messages import write_csv
 from siltstone.console.views.topics import counts_of
 from siltstone.foundation.quantity_words import size_words
 from siltstone.metadata_tables.catalog import METADATA_TABLES, tables_of
@@ -122,8 +122,6 @@ def _rows(
 def _file(asked: Asked, text: str, moment: Moment) -> bytes:
     """Runs the query and writes its rows, in a thread."""
     found = _rows(asked, text, moment, CONSOLE_DOWNLOAD_MAX)
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(found.columns)
-    writer.writerows(found.rows)
-    return out.getvalue().encode("utf-8", "surrogatepass")
+    out = io.BytesIO()
+    write_csv(out, found.columns, found.rows)
+    return out.getvalue()
