@@ -1,6 +1,7 @@
 """The process that ``confined`` starts: limits itself, loads what it is sent, runs one text, answers, and ends."""
 
 import resource
+import shutil
 import signal
 import sys
 from contextlib import closing, suppress
@@ -69,12 +70,18 @@ def _limit(seconds_max: float, limits: ProcessLimits) -> None:
     require_arrow().set_cpu_count(1)
 
 
+def disk_bytes(limits: ProcessLimits, folder: str) -> int:
+    """Returns how much may be written to the folder: at most a quarter of what is free, for it may be in memory, and is
+    that of other programs, too."""
+    return min(limits.disk_bytes_max, shutil.disk_usage(folder).free // 4)
+
+
 def _rows(task: QueryTask, source: IO[bytes]) -> Answer:
     duckdb = require_duckdb()
     refuse_statements(task.text)
     settings = {
         "memory_limit": f"{task.limits.memory_bytes >> 20}MiB",
-        "max_temp_directory_size": f"{task.limits.disk_bytes_max >> 20}MiB",
+        "max_temp_directory_size": f"{disk_bytes(task.limits, task.folder) >> 20}MiB",
         "temp_directory": task.folder,
         "threads": "2",
     }

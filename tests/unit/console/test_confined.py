@@ -1,13 +1,16 @@
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow
 import pytest
 
 from siltstone.console.confined import confined_matches, run_confined
+from siltstone.console.confined_process import disk_bytes
 from siltstone.console.confined_tasks import ProcessLimits
 from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.following import Found
@@ -150,6 +153,12 @@ def test_a_condition_chooses_records() -> None:
 def test_wc17_a_condition_is_refused_or_ended(condition: str, seconds_max: float, says: str) -> None:
     with pytest.raises(WhereRefused, match=says):
         confined_matches(condition, records(b'{"a":1}'), name="the condition", seconds_max=seconds_max)
+
+
+def test_wc17_a_query_leaves_room_on_the_disk(tmp_path: Path) -> None:
+    free = shutil.disk_usage(tmp_path).free
+    assert disk_bytes(ProcessLimits(disk_bytes_max=MIB), str(tmp_path)) == MIB
+    assert disk_bytes(ProcessLimits(disk_bytes_max=1 << 60), str(tmp_path)) <= free // 3
 
 
 def test_nothing_is_left_behind() -> None:
