@@ -42,7 +42,7 @@ from siltstone.console.confined_tasks import (
 from siltstone.foundation.quantity_words import seconds_words
 from siltstone.kafka_client.following import Found
 from siltstone.record_columns.arrow import require_arrow
-from siltstone.scanning.duckdb_tables import QueryRefused, require_duckdb
+from siltstone.scanning.duckdb_tables import QueryRefused, refuse_without_duckdb
 from siltstone.scanning.querying import PlannedQuery
 from siltstone.scanning.where import WhereRefused
 
@@ -120,7 +120,7 @@ def _process(
     seconds_max: float, limits: ProcessLimits, refused: type[Exception]
 ) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
     """Yields a process, and its folder. Raises ``refused`` if the process has ended without an answer."""
-    require_duckdb()
+    refuse_without_duckdb()
     kept = {name: value for name in _KEPT_VARIABLES if (value := os.environ.get(name)) is not None}
     with tempfile.TemporaryDirectory(prefix="siltstone-sql-") as folder:
         process = subprocess.Popen(

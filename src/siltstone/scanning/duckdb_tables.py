@@ -5,12 +5,14 @@ extension, and none of its settings can be changed.
 """
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from siltstone.model.errors import InvalidRequest
 from siltstone.record_columns.arrow import ArrowMissing
 
 METADATA_SCHEMA = "siltstone"
+MISSING = "SQL needs DuckDB; install it: pip install 'siltstone[sql]'"
 _SETTINGS = {"autoload_known_extensions": "false", "autoinstall_known_extensions": "false"}
 _CHANGES = frozenset({"ALTER", "DELETE", "DROP", "INSERT", "MERGE_INTO", "UPDATE"})
 """Statements that would change the temporary tables only, and would be taken for a change of the topics."""
@@ -25,8 +27,14 @@ def require_duckdb() -> Any:
     try:
         import duckdb  # noqa: PLC0415  an extra
     except ModuleNotFoundError as missing:
-        raise ArrowMissing("SQL needs DuckDB; install it: pip install 'siltstone[sql]'") from missing
+        raise ArrowMissing(MISSING) from missing
     return duckdb
+
+
+def refuse_without_duckdb() -> None:
+    """Raises ArrowMissing. The package is looked for, and not loaded: it takes 30 MiB."""
+    if find_spec("duckdb") is None:
+        raise ArrowMissing(MISSING)
 
 
 def connected(settings: Mapping[str, str]) -> Any:

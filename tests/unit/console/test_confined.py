@@ -16,6 +16,8 @@ from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.following import Found
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.model.limits import MIB
+from siltstone.record_columns.arrow import ArrowMissing
+from siltstone.scanning import duckdb_tables
 from siltstone.scanning.duckdb_tables import QueryRefused
 from siltstone.scanning.querying import QueryTable
 from siltstone.scanning.where import WhereRefused
@@ -159,6 +161,12 @@ def test_wc17_a_query_leaves_room_on_the_disk(tmp_path: Path) -> None:
     free = shutil.disk_usage(tmp_path).free
     assert disk_bytes(ProcessLimits(disk_bytes_max=MIB), str(tmp_path)) == MIB
     assert disk_bytes(ProcessLimits(disk_bytes_max=1 << 60), str(tmp_path)) <= free // 3
+
+
+def test_without_duckdb_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duckdb_tables, "find_spec", lambda _: None)
+    with pytest.raises(ArrowMissing, match=r"siltstone\[sql\]"):
+        asked("select 1")
 
 
 def test_nothing_is_left_behind() -> None:
