@@ -8,6 +8,7 @@ from urllib.request import urlopen
 import pytest
 
 from siltstone.cluster.suspicion import SESSION_MS
+from siltstone.console import facts
 from siltstone.server.embedded import Broker
 from siltstone.server.kafka_node import KafkaNode
 from support.broker.cluster_clients import Sending, until
@@ -41,6 +42,26 @@ def test_a_partition_and_a_balance_are_moved_by_button_while_records_flow() -> N
         until(lambda: all(sending.acked_counts()[each] > before[each] for each in before), "answers of all")
         sending.stop()
         assert len(broker.records("t")) == sending.sent
+
+
+@pytest.mark.parametrize("path", ["/cluster", "/cluster/moves"])
+def test_moves_are_counted_once_for_all_that_shows_them(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list and the numbers of the nodes are of the same image, even while partitions move."""
+    counts = []
+
+    def one_moves(topics: object) -> list[tuple[str, int, int, int]]:
+        counts.append(topics)
+        return [("t", len(counts), 0, 0)]
+
+    monkeypatch.setattr(facts, "moves_of", one_moves)
+    with Broker(tmp_path / "store"):
+        pass
+    text = ConsoleOfAStore(tmp_path / "store").ask(path).text
+    assert len(counts) == 1 and text.count('<th scope="row">t-1</th>') == 1
+    if path == "/cluster":
+        assert '<td class="n">1</td><td class="n">1</td>' in text, "node 0 gets one, and gives one away"
 
 
 def get(address: str, path: str) -> str:

@@ -14,12 +14,14 @@ from siltstone.console.runs import ChangeRuns
 from siltstone.console.store import LIMITS, PRICES, PageCalls
 from siltstone.console.views.silences import SeenSilences
 from siltstone.console.visitors import Visitor
+from siltstone.console.watchers import Watchers
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata_tables.moment import GroupCommit, Moment
 from siltstone.offline.opening.settings import StoreSettings
 from siltstone.offline.pressure import Measured
 from siltstone.offline.settings import KindSettings
 from siltstone.runtime.clock import SystemClock
+from siltstone.runtime.randomness import seeded_randomness
 from support.console.asking import ask
 from support.console.large_store import OBJECTS, PARTITIONS, large_store
 
@@ -39,6 +41,7 @@ class LargeStore:
         self.silences = SeenSilences(lambda _: None)
         self.runs = ChangeRuns(self.now_ms)
         self.facts = KeptFacts(SystemClock())
+        self.watchers = Watchers(SystemClock(), seeded_randomness(1))
         self.context: Any = self
         self.metadata: Any = type("Metadata", (), {"read_only_note": ""})
         self._calls = PageCalls()

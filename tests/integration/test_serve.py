@@ -56,6 +56,30 @@ def test_op05_sighup_names_the_settings_that_have_changed_and_the_broker_stays(t
         assert broker.stop() == 0
 
 
+def test_op05_a_settings_file_that_does_not_answer_holds_nothing_and_two_sighups_keep_their_order(
+    tmp_path: Path,
+) -> None:
+    """The file is a pipe: who reads it waits until the test writes, as on a disk that hangs."""
+    folder = tmp_path / "store"
+    with BrokerProcess(folder) as broker, RawConnection(broker.address) as connection:
+        file = folder / "siltstone.toml"
+        os.mkfifo(file)
+        broker.signal(signal.SIGHUP)
+        topic = create_topic(connection, "t")
+        produce_well(connection, topic, batch_of())
+        broker.signal(signal.SIGHUP)
+        produce_well(connection, topic, batch_of())
+        file.write_text("[engine.wal]\nsegment_bytes = '32MiB'\n")
+        wait_until(lambda: "SIGHUP: " in broker.log)
+        file.write_text("[admin]\nlisteners = '127.0.0.1:1'\n")
+        wait_until(lambda: broker.log.count("SIGHUP: ") == 2)
+        first, second = (line for line in broker.log.splitlines() if "SIGHUP: " in line)
+        assert first.endswith("engine.wal.segment_bytes") and second.endswith("admin.listeners")
+        broker.signal(signal.SIGHUP)
+        produce_well(connection, topic, batch_of())
+        assert broker.stop() == 0, "a reading that hangs keeps no broker from its end"
+
+
 @pytest.mark.nightly(tried="starts")
 def test_a_broker_starts_while_its_bucket_refuses_reads_its_log_and_loses_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "store"

@@ -10,12 +10,16 @@ from contextlib import contextmanager, nullcontext
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
 
+from siltstone.cli.deadline import ProcessDeadline, counted_signals
+from siltstone.cli.failures import INTERRUPTED
+from siltstone.cli.interruption import AFTER_FIRST, AFTER_SECOND
 from siltstone.cli.logs import DEFAULT_LEVEL, log_to_stderr
-from siltstone.cli.output import results
+from siltstone.cli.output import remark, results
 from siltstone.cli.store_options import StoreChoice, store_options
 from siltstone.costing.estimate import CostPrices
 from siltstone.model.console_limits import CONSOLE_PORT
@@ -24,6 +28,9 @@ from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.network.sockets import CannotListen
+
+if TYPE_CHECKING:  # it loads the web libraries
+    from siltstone.console.runs import ChangeRuns
 
 HOST = "127.0.0.1"
 HOSTS = frozenset({HOST, "localhost"})
@@ -43,9 +50,11 @@ def console(choice: StoreChoice, port: int, changes: bool, opens: bool) -> None:
     pages change nothing, unless --changes is given. Ctrl-C ends it.
     """
     log_to_stderr(DEFAULT_LEVEL)
+    stop = _Stop()
+    click.get_current_context().find_root().call_on_close(stop.close)
     with choice.open() as store:
         prices = choice.settings().admin.prices.of_costs
-        asyncio.run(_serve(store, prices, _place(choice), port, changes=changes, opens=opens))
+        asyncio.run(_serve(store, prices, _place(choice), port, stop, changes=changes, opens=opens))
 
 
 def _place(choice: StoreChoice) -> str:
@@ -53,8 +62,48 @@ def _place(choice: StoreChoice) -> str:
     return f"--store {shlex.quote(str(choice.store))}"
 
 
+class _Stop:
+    """SIGINT and SIGTERM: the first one ends the console within STOP_MS_MAX, whatever its pages and runs wait for, the
+    second one at once."""
+
+    def __init__(self) -> None:
+        self._status = 0
+        self._deadline = ProcessDeadline(lambda: self._status)
+
+    @contextmanager
+    def set_by_signals(self, runs: "ChangeRuns") -> Iterator[asyncio.Event]:
+        """Yields what is set by the first signal. Called on the event loop."""
+        loop, stopping, count = asyncio.get_running_loop(), asyncio.Event(), counted_signals()
+
+        def arrived(*_: object) -> None:
+            number = count()
+            if number > 0:
+                self._status = INTERRUPTED if runs.is_busy else 0
+                self._deadline.set(*(AFTER_FIRST if number == 1 else AFTER_SECOND))
+            if number == 1:
+                loop.call_soon_threadsafe(told)
+
+        def told() -> None:
+            lost = (
+                ": the run is cancelled, and what it has not committed is discarded" if runs.is_busy else ""
+            )
+            remark(f"stopping{lost}; press again to exit now", dim=True)
+            stopping.set()
+
+        # Not ``add_signal_handler``: a loop that hangs would never call it.
+        before = {each: signal.signal(each, arrived) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield stopping
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def close(self) -> None:
+        self._deadline.close()
+
+
 async def _serve(
-    store: Store, prices: CostPrices, place: str, port: int, *, changes: bool, opens: bool
+    store: Store, prices: CostPrices, place: str, port: int, stop: _Stop, *, changes: bool, opens: bool
 ) -> None:
     from siltstone.console.application import Console  # noqa: PLC0415  loads the web libraries
     from siltstone.console.pages import PAGES  # noqa: PLC0415
@@ -71,24 +120,23 @@ async def _serve(
     connections = HttpConnections(None, frozenset(), clock)
     connections.console = found.application
     tasks = TaskGroup("console-follow", lambda _: None)
-    stopping = asyncio.Event()
-    for each in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(each, stopping.set)
     server = await asyncio.get_running_loop().create_server(
         lambda: HttpConnection(connections), sock=listening
     )
-    try:
-        tasks.start("metadata", opened.follow())
-        link = f"http://{HOST}:{port}/?token={quote(access.token)}"
-        results().print(f"The console is at {link}", markup=False, soft_wrap=True)
-        results().print("The link lets one browser in. Ctrl-C ends the console.")
-        with _opened(link) if opens else nullcontext():
-            await stopping.wait()
-    finally:
-        server.close()
-        await connections.close()
-        await tasks.cancel()
-        await opened.close()
+    with stop.set_by_signals(opened.runs) as stopping:
+        try:
+            tasks.start("metadata", opened.follow())
+            link = f"http://{HOST}:{port}/?token={quote(access.token)}"
+            results().print(f"The console is at {link}", markup=False, soft_wrap=True)
+            results().print("The link lets one browser in. Ctrl-C ends the console.")
+            with _opened(link) if opens else nullcontext():
+                await stopping.wait()
+        finally:
+            server.close()
+            found.close()
+            await connections.close()
+            await tasks.cancel()
+            await opened.close()
 
 
 @contextmanager

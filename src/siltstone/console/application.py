@@ -26,6 +26,7 @@ from siltstone.console.rendering import rendered
 from siltstone.console.store import ConsoleStore
 from siltstone.console.views.topics import TopicCounts
 from siltstone.console.visitors import ConsoleAccess, UnknownVisitor, Visitor, VisitorSession
+from siltstone.console.watchers import WATCHER
 from siltstone.model.console_limits import (
     CONSOLE_ANSWER_SECONDS_MAX,
     CONSOLE_FORM_BYTES_MAX,
@@ -47,6 +48,13 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+BESIDE_WHAT_IS_SHOWN = {"HX-Retarget": "#note", "HX-Reswap": "innerHTML"}
+"""A part that cannot be loaded again leaves on the page what it shows; the reason stands above."""
+
+CLOSED_BY_VISITOR = 499
+"""The status, as in nginx, of an answer that nobody reads."""
+
+ENDS = "the console ends: start it again, and load the page once more"
 NUMBER_DIGITS_MAX = 19
 OFFSET_MAX = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -109,6 +117,7 @@ class Asked(msgspec.Struct, frozen=True):
             "visitor": self.visitor,
             "metadata_version": store.image.version,
             "path": self.request.scope["path"],
+            "watcher": store.watchers.new_name(),
         }
         return HTMLResponse(rendered(template, shared | values), status)
 
@@ -127,12 +136,14 @@ class ChangeRight(Enum):
 
 class PageRoute(msgspec.Struct, frozen=True):
     """``change``: the page changes the store, and is asked for by POST. ``of_cluster``: it shows what the right to
-    describe the cluster is for; other pages show each topic to visitors who may describe that topic."""
+    describe the cluster is for; other pages show each topic to visitors who may describe that topic. ``is_followed``:
+    it is a part that a page loads again by itself, every few seconds."""
 
     path: str
     show: Show
     change: ChangeRight | None = None
     of_cluster: bool = False
+    is_followed: bool = False
 
     @property
     def is_change(self) -> bool:
@@ -152,6 +163,8 @@ class Console:
         self.store = store
         self._access = access
         self._is_host = is_host
+        self._being_made: set[asyncio.Future[Response]] = set()
+        self._has_ended = False
         routes = [Route("/static/{name}", _static)]
         for page in pages:
             methods = ["GET"] if page.change is None else ["POST"]
@@ -161,7 +174,7 @@ class Console:
     def _shown(self, page: PageRoute) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             try:
-                answered = await self._answered(page, request)
+                answered = await self._while_connected(page, request)
             except PageRefused as refusal:
                 answered = self._refusal(request, refusal.status, str(refusal))
             except SiltstoneError as failure:
@@ -175,9 +188,40 @@ class Console:
                 log.exception("the page %s failed", page.path)
                 answered = self._refusal(request, 500, "the page failed, and the log of the console says why")
             answered.headers.update(HEADERS)
+            if page.is_followed and answered.status_code >= 400:
+                answered.headers.update(BESIDE_WHAT_IS_SHOWN)
             return answered
 
         return answer
+
+    def close(self) -> None:
+        """Gives up the pages that are being made, and makes no more."""
+        self._has_ended = True
+        for each in list(self._being_made):
+            each.cancel()
+
+    async def _while_connected(self, page: PageRoute, request: Request) -> Response:
+        """Makes the answer, and gives up when the visitor has closed the page: what waits for a thread then never takes
+        one. A change that was started is carried out."""
+        if self._has_ended:
+            raise PageRefused(503, ENDS)
+        if page.is_change:
+            return await self._answered(page, request)
+        made = asyncio.ensure_future(self._answered(page, request))
+        gone = asyncio.ensure_future(_gone(request))
+        self._being_made.add(made)
+        try:
+            await asyncio.wait((made, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not made.done():
+                return Response(status_code=CLOSED_BY_VISITOR)
+            if made.cancelled():
+                raise PageRefused(503, ENDS)
+            return made.result()
+        finally:
+            self._being_made.discard(made)
+            made.cancel()
+            gone.cancel()
+            await asyncio.wait((made, gone))
 
     async def _answered(self, page: PageRoute, request: Request) -> Response:
         if not self._is_host(_host_of(request)):
@@ -195,6 +239,9 @@ class Console:
             return _turned_away(visitor)
         if page.of_cluster and not visitor.describes_cluster:
             raise PageRefused(403, f"{visitor.name} may not describe the cluster")
+        if page.is_followed:
+            named = request.headers.get(WATCHER)
+            self.store.watchers.admit(named or f"{visitor.name} at {request.scope['path']}")
         form: Mapping[str, str] = {}
         if page.change is not None:
             form = await _form_of(request)
@@ -207,6 +254,12 @@ class Console:
         if request.headers.get("hx-request"):
             return HTMLResponse(rendered("refusal.html", {"reason": reason}), status)
         return HTMLResponse(rendered("refused.html", {"reason": reason, "status": status}), status)
+
+
+async def _gone(request: Request) -> None:
+    """Returns when the client has closed the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _turned_away(stranger: UnknownVisitor) -> Response:

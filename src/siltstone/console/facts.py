@@ -12,6 +12,7 @@ import msgspec
 from siltstone.console.views.cluster import moves_of
 from siltstone.console.views.objects import ObjectsSummary, ObjectsTally
 from siltstone.console.views.topics import TopicCounts, TopicTally
+from siltstone.foundation.sharded_map import ShardedMap
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import MINUTE_MS, SECOND_MS
@@ -63,6 +64,8 @@ class KeptFacts:
         self._changed: dict[str, None] = {}
         self._topic_of: dict[int, str] = {}
         self._tallies: list[tuple[Shard, ObjectsTally]] = []
+        self._moves_of: ShardedMap[str, TopicMetadata] | None = None
+        self._moves: tuple[tuple[str, int, int, int], ...] = ()
         self._spent = 0
 
     def forget(self) -> None:
@@ -97,14 +100,15 @@ class KeptFacts:
         tally = await self._counted_objects(image)
         topics = tuple(sorted(self._topics.values(), key=lambda each: each.name))
         await let_others_run()
-        moves = moves_of(image.topics.values())
+        if self._moves_of is None or not image.topics.is_unchanged_from(self._moves_of):
+            self._moves_of, self._moves = image.topics, tuple(sorted(moves_of(image.topics.values())))
         await let_others_run()
         names = [each.name for each in topics if each.table_format]
         return StoreFacts(
             image,
             topics,
             tally.summary(image),
-            tuple(sorted(moves)),
+            self._moves,
             tuple(table_rows(image, names)),
             (tally.committed, now_ms if tally.oldest_ms is None else tally.oldest_ms),
         )

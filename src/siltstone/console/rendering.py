@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from siltstone.console import charts
+from siltstone.console.watchers import WATCHER
 from siltstone.foundation.quantity_words import (
     count_words,
     counted,
@@ -34,7 +35,7 @@ def templates() -> Environment:
         percent=lambda share: f"{share:.0%}", part=lambda text: quote(str(text), safe=""),
     )  # fmt: skip
     found.globals.update(
-        counted=counted, version=VERSION,
+        counted=counted, version=VERSION, watcher_header=WATCHER,
         bar=lambda share, label: Markup(charts.bar(share, label)),  # noqa: S704  the chart escapes its label
     )  # fmt: skip
     return found

@@ -8,11 +8,15 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from siltstone.carrying.pipeline.kind import Outcome
+from siltstone.carrying.pipeline.driver import Driver
+from siltstone.carrying.pipeline.kind import Budget, Kind, Outcome, Scope
 from siltstone.carrying.pipeline.running import RunReport
 from siltstone.carrying.pipeline.watch import StepProgress
 from siltstone.foundation.quantity_words import counted
+from siltstone.model.console_limits import CONSOLE_CLOSE_SECONDS_MAX
 from siltstone.model.errors import InvalidRequest, SiltstoneError
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.tasks import TaskGroup
 
@@ -36,6 +40,13 @@ class RunOutcome(msgspec.Struct, frozen=True):
 
 Work = Callable[[Says], RunOutcome]
 """Does the work, in a thread."""
+
+Cancel = Callable[[str], None]
+"""Takes the reason. Any thread may call it."""
+
+
+def _nothing(_: str) -> None:
+    pass
 
 
 class RunsAlready(InvalidRequest):
@@ -61,19 +72,25 @@ class ChangeRuns:
         self._now_ms = now_ms
         self._calls = ThreadedCalls("console-change", 1)
         self._tasks = TaskGroup("console", lambda _: None)
+        self._cancel: Cancel = _nothing
 
-    def begin(self, title: str, work: Work) -> None:
-        """Raises RunsAlready."""
+    @property
+    def is_busy(self) -> bool:
+        return self.newest is not None and self.newest.is_running
+
+    def begin(self, title: str, work: Work, cancel: Cancel = _nothing) -> None:
+        """``cancel`` has the work end soon, when the console ends. Raises RunsAlready."""
         if self.newest is not None and self.newest.is_running:
             raise RunsAlready(
                 f"this console is busy: {self.newest.title}. Wait until it has ended, or cancel its job"
             )
         self.newest = RunState(title, self._now_ms(), "started")
+        self._cancel = cancel
         self._tasks.start("run", self._run(self.newest, work))
 
     async def _run(self, state: RunState, work: Work) -> None:
         try:
-            found = await self._calls.run(work, self._says)
+            found = await self._calls.run(work, self.says)
         except SiltstoneError as trouble:
             found = RunOutcome(str(trouble), has_failed=True)
         except Exception:
@@ -83,19 +100,32 @@ class ChangeRuns:
             state, text=found.text, is_running=False, has_failed=found.has_failed, detail=found.detail
         )
 
-    def _says(self, text: str) -> None:
-        """Called in the thread of the run; a value is exchanged at once."""
+    def says(self, text: str) -> None:
+        """Takes a line about how far the run is. Called in its thread; a value is exchanged at once."""
         if self.newest is not None and self.newest.is_running:
             self.newest = msgspec.structs.replace(self.newest, text=text)
+
+    def begin_maintenance(
+        self, title: str, context: MaintenanceContext, scope: Scope, kinds: Callable[[], Sequence[Kind]]
+    ) -> None:
+        """Begins a run of kinds in this process. ``kinds`` is called in its thread, since some kinds load large
+        libraries. Raises RunsAlready."""
+        driver = Driver(
+            context, InProcessRunner, scope, Budget(),
+            on_step_progress=lambda progress: self.says(step_words(progress)),
+        )  # fmt: skip
+        self.begin(title, lambda _: outcome_of(list(driver.run(kinds()))), driver.cancel)
 
     async def ended(self) -> None:
         """Waits until nothing runs."""
         await self._tasks.drain()
 
     async def close(self) -> None:
-        """Waits until the call under way has returned."""
+        """Cancels what runs, and waits for its end at most CONSOLE_CLOSE_SECONDS_MAX."""
+        if self.is_busy:
+            self._cancel("the console ends")
         await self._tasks.cancel()
-        self._calls.close()
+        await self._calls.end_within(CONSOLE_CLOSE_SECONDS_MAX)
 
 
 def refuse_in_a_broker(*, runs_maintenance: bool) -> None:

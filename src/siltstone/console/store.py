@@ -16,6 +16,7 @@ from siltstone.console.history import TrafficHistory
 from siltstone.console.runs import ChangeRuns
 from siltstone.console.views.silences import SeenSilences
 from siltstone.console.visitors import Visitor
+from siltstone.console.watchers import Watchers
 from siltstone.costing.estimate import CostPrices
 from siltstone.kafka_client.cluster import Cluster
 from siltstone.kafka_client.connection import parse_bootstrap, security_of_process
@@ -29,6 +30,7 @@ from siltstone.metadata.opening import newest_beats
 from siltstone.metadata_tables.commits import commits_of
 from siltstone.metadata_tables.moment import Commits, GroupCommit, Moment
 from siltstone.model.console_limits import (
+    CONSOLE_CLOSE_SECONDS_MAX,
     CONSOLE_GROUPS_MS,
     CONSOLE_QUERY_BYTES_MAX,
     CONSOLE_QUERY_SECONDS_MAX,
@@ -45,6 +47,7 @@ from siltstone.offline.opening.store import Store, open_metadata_log
 from siltstone.offline.settings import KindSettings
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock
+from siltstone.runtime.randomness import system_randomness
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -87,6 +90,7 @@ class ConsoleStore(Protocol):
     history: TrafficHistory
     silences: SeenSilences
     facts: KeptFacts
+    watchers: Watchers
 
     @property
     def settings(self) -> StoreSettings: ...
@@ -179,9 +183,10 @@ class PageCalls:
         finally:
             self._under_way -= 1
 
-    def close(self) -> None:
-        """Waits until the calls under way have returned."""
-        self._threads.close()
+    async def close(self) -> None:
+        """Waits for the calls under way, at most CONSOLE_CLOSE_SECONDS_MAX. Other tasks run meanwhile, because a scan
+        may ask the broker of this event loop for the newest records."""
+        await self._threads.end_within(CONSOLE_CLOSE_SECONDS_MAX)
 
 
 class OpenedStore:
@@ -205,6 +210,7 @@ class OpenedStore:
         self.history = TrafficHistory()
         self.silences = SeenSilences(lambda node_id: silent_since(self.settings.metadata, clock, node_id))
         self.facts = KeptFacts(clock)
+        self.watchers = Watchers(clock, system_randomness())
         self.trouble = ""
         self._store = store
         self._clock = clock
@@ -291,7 +297,7 @@ class OpenedStore:
         return image
 
     async def close(self) -> None:
-        """Waits until the calls under way have returned."""
+        """Waits for the calls under way, as ``PageCalls.close`` does."""
         await self.runs.close()
-        self._calls.close()
-        self._following.close()
+        await self._calls.close()
+        await self._following.end_within(CONSOLE_CLOSE_SECONDS_MAX)

@@ -13,10 +13,21 @@ CONSOLE_WAITING_MAX = 20
 """Pages that wait for one of the threads. Further ones are refused by 503, so that tabs which follow a topic
 cannot pile up."""
 
+CONSOLE_WATCHERS_MAX = 20
+"""Pages that load a part of themselves again by themselves. Each has at most one load under way, so they never take all
+the places of CONSOLE_WAITING_MAX, and a page that somebody opens finds one."""
+
+CONSOLE_WATCHER_MS = 15 * SECOND_MS
+"""How long a page counts as a watcher after a load: three loads of the overview, which is loaded most seldom."""
+
 CONSOLE_ANSWER_SECONDS_MAX = 10.0
 CONSOLE_QUERY_SECONDS_MAX = 30.0
 CONSOLE_PLAN_SECONDS_MAX = 60.0
 """How long a page waits for messages, for a query, and for a plan of maintenance, which reads indexes of objects."""
+
+CONSOLE_CLOSE_SECONDS_MAX = 2.0
+"""How long the end of a console waits for what its pages read, and for what it runs, which is cancelled first. A thread
+that takes longer hangs in a bucket or a database, and ends with the process."""
 
 CONSOLE_GROUPS_MS = 5 * SECOND_MS
 """How long the positions of groups are kept: reading them from the objects takes a tenth of a second and more."""

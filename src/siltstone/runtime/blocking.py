@@ -55,6 +55,20 @@ class ThreadedCalls:
         """Ends the threads after the calls under way, without waiting for them."""
         self._threads.abandon()
 
+    async def end_within(self, seconds_max: float) -> bool:
+        """Ends the threads after the calls under way, and waits for that at most so long. Other tasks run meanwhile,
+        because a call may wait for one of them. Returns whether the threads have ended."""
+        self._threads.abandon()
+        waiting = ThreadedCalls("ending", 1)
+        try:
+            async with asyncio.timeout(seconds_max):
+                await waiting.run(self._threads.join)
+                return True
+        except TimeoutError:
+            return False
+        finally:
+            waiting.abandon()
+
 
 def _make(
     loop: AbstractEventLoop,
@@ -139,6 +153,10 @@ class BlockingThreads:
     def shut_down(self) -> None:
         """Makes the calls that were submitted, ends the threads, and returns when they have ended."""
         self.abandon()
+        self.join()
+
+    def join(self) -> None:
+        """Returns when all threads have ended."""
         for thread in self._threads:
             thread.join()
 

@@ -5,8 +5,9 @@ temporary folder what does not fit its memory limit. Loading comes first, becaus
 times, and a scan handed over as a stream would be empty the second time, without an error. DuckDB then reads no file
 and loads no extension.
 
-A topic's table has the fields of its values, if they are JSON objects or a format is given, and otherwise the columns
-``key`` and ``value``; and always one struct ``kafka`` with partition, offset, timestamp and key.
+A topic's table has the fields of its values, if they are JSON objects or a format is given, and otherwise the column
+``value``; and always one struct ``kafka`` with partition, offset, timestamp and key. Where columns are found
+(``QueryChoice.columns``), it also has the column ``_rescued_data``, as scans have it.
 
 The tables of the schema ``siltstone``, the metadata, are handed in by the caller (``SchemaTables``), and are loaded in
 the same way. A topic of the name ``siltstone.objects`` is written in double quotes, and is another table.
@@ -20,6 +21,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from siltstone.foundation.quantity_words import counted
 from siltstone.model.errors import did_you_mean
 from siltstone.offline.context import MaintenanceContext
 from siltstone.record_columns.arrow import require_arrow
@@ -37,11 +39,13 @@ from siltstone.scanning.duckdb_tables import (
 )
 from siltstone.scanning.result import Scan
 from siltstone.scanning.scan import plan_scan
+from siltstone.topic_configs.table_export import KAFKA, RESCUED, infers_columns
+from siltstone.topic_configs.values import list_items
 from siltstone.value_formats.settling import SAMPLE_VALUES
 
-KAFKA = "kafka"
 MEMORY_LIMIT = "1GiB"
-_COLUMNS = (VALUE, PARTITION, OFFSET, TIMESTAMP, KEY)
+_OF_RECORD = (PARTITION, OFFSET, TIMESTAMP, KEY)
+_COLUMNS = (VALUE, *_OF_RECORD)
 _NEXT_ROWS = 1_000
 TOPICS_SAID_MAX = 5
 """An error for an unknown topic names at most so many others: it stays on a line or two."""
@@ -73,12 +77,15 @@ class QueryRows(msgspec.Struct, frozen=True):
 
 
 class QueryChoice(msgspec.Struct, frozen=True):
-    """How values are decoded: as in ``siltstone.scan``, or ``auto``, which looks at the first values."""
+    """How values are decoded: as in ``siltstone.scan``, or ``auto``, which looks at the first values. ``columns``:
+    ``infer``, or ``infer, at timestamp``, as in a scan: the fields of JSON values are found in a sample of the records,
+    and what no column can take is rescued."""
 
     value: str = "auto"
     registry: str = ""
     tail: str = "auto"
     isolation: str = "committed"
+    columns: str = ""
 
 
 class QueryTable(msgspec.Struct, frozen=True):
@@ -113,10 +120,9 @@ class PlannedQuery:
     def tables(self) -> Iterator[QueryTable]:
         """Yields each table when the one before was read. Raises what planning and reading a scan raise."""
         for topic in self._topics:
-            scan, batches = _scanned(self._source, topic, self._words)
+            read, batches = _scanned(self._source, topic, self._words)
             yield QueryTable(topic, batches)
-            if scan.bad_values.count:
-                self.notes.append(f"{topic}: {scan.bad_values}")
+            self.notes += read.notes()
         for name in metadata_named(self.text, () if self._metadata is None else self._metadata.names):
             assert self._metadata is not None
             table = self._metadata.table(name)
@@ -214,8 +220,27 @@ def _rows(found: Any) -> Iterator[tuple[Any, ...]]:
         yield from rows
 
 
-def _scanned(source: MaintenanceContext, topic: str, words: QueryChoice) -> tuple[Scan, Any]:
+class _Read(msgspec.Struct):
+    """A topic that is being read: ``notes`` are complete when the batches are read. ``rescued`` counts rows with values
+    that no column could take."""
+
+    topic: str
+    scan: Scan
+    rescued: int = 0
+
+    def notes(self) -> list[str]:
+        notes = [f"{self.topic}: {self.scan.bad_values}"] if self.scan.bad_values.count else []
+        if self.rescued:
+            notes.append(
+                f"{self.topic}: {counted(self.rescued, 'row')} with values in {RESCUED}, where no column fits"
+            )
+        return notes
+
+
+def _scanned(source: MaintenanceContext, topic: str, words: QueryChoice) -> tuple[_Read, Any]:
     """Returns the scan of a topic, and its rows as a pyarrow.RecordBatchReader."""
+    if words.columns:
+        return _scanned_found(source, topic, words)
     wish: dict[str, Any] = {"value": words.value, "registry": words.registry}
     if words.value == "auto":
         wish = {"value": _kind_of(source, topic, words)}
@@ -226,8 +251,33 @@ def _scanned(source: MaintenanceContext, topic: str, words: QueryChoice) -> tupl
     )
     scan = Scan(plan_scan(source, request))
     schema = _flattened_schema(scan.schema)
+    read = _Read(topic, scan)
     batches = (_flattened(each, schema) for each in scan.batches())
-    return scan, require_arrow().RecordBatchReader.from_batches(schema, batches)
+    return read, require_arrow().RecordBatchReader.from_batches(schema, batches)
+
+
+def _scanned_found(source: MaintenanceContext, topic: str, words: QueryChoice) -> tuple[_Read, Any]:
+    """Returns a topic whose columns are found. Raises QueryRefused for columns without ``infer``: a query names the
+    columns that it wants by itself."""
+    if not infers_columns(tuple(list_items(words.columns))):
+        raise QueryRefused(
+            f"columns {words.columns!r} do not have the word infer: write infer, or infer and the columns whose types"
+            " you know, as in 'infer, at timestamp'"
+        )
+    request = scan_request(
+        topic, columns=words.columns, tail=words.tail, isolation=words.isolation, registry=words.registry,
+        value="json" if words.value == "auto" else words.value,
+    )  # fmt: skip
+    scan = Scan(plan_scan(source, request))
+    read, schema = _Read(topic, scan), _found_schema(scan.schema)
+
+    def rows() -> Iterator[Any]:
+        for each in scan.batches():
+            found = _found_rows(each, schema)
+            read.rescued += found.num_rows - found.column(RESCUED).null_count
+            yield found
+
+    return read, require_arrow().RecordBatchReader.from_batches(schema, rows())
 
 
 def _kind_of(source: MaintenanceContext, topic: str, words: QueryChoice) -> str | None:
@@ -274,17 +324,42 @@ def _flattened_schema(schema: Any) -> Any:
 
 
 def _flattened(batch: Any, schema: Any) -> Any:
-    """Returns the fields of the values side by side. A key that is no UTF-8 is shown in hexadecimal digits."""
+    """Returns the fields of the values side by side."""
     arrow = require_arrow()
     value = batch.column(0)
     columns = value.flatten() if arrow.types.is_struct(value.type) else [value]
-    try:
-        keys = batch.column(4).cast(arrow.string())
-    except arrow.ArrowInvalid:
-        keys = arrow.array([_text(key) for key in batch.column(4).to_pylist()], arrow.string())
-    parts = [batch.column(1), batch.column(2), batch.column(3), keys]
+    parts = [batch.column(1), batch.column(2), batch.column(3), _shown_keys(batch.column(4))]
     kafka = arrow.StructArray.from_arrays(parts, fields=list(schema.field(len(columns)).type))
     return arrow.RecordBatch.from_arrays([*columns, kafka], schema=schema)
+
+
+def _found_schema(schema: Any) -> Any:
+    """Returns the schema of found columns with the struct ``kafka`` of other tables here."""
+    arrow = require_arrow()
+    at = schema.get_field_index(KAFKA)
+    inside = [each.with_type(arrow.string()) if each.name == KEY else each for each in schema.field(at).type]
+    kafka = arrow.struct([each for each in inside if each.name in _OF_RECORD])
+    return schema.set(at, arrow.field(KAFKA, kafka))
+
+
+def _found_rows(batch: Any, schema: Any) -> Any:
+    arrow = require_arrow()
+    at = schema.get_field_index(KAFKA)
+    record = dict(zip((each.name for each in batch.column(at).type), batch.column(at).flatten(), strict=True))
+    record[KEY] = _shown_keys(record[KEY])
+    fields = list(schema.field(at).type)
+    kafka = arrow.StructArray.from_arrays([record[each.name] for each in fields], fields=fields)
+    columns = [kafka if number == at else column for number, column in enumerate(batch.columns)]
+    return arrow.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _shown_keys(keys: Any) -> Any:
+    """Returns keys as text. A key that is no UTF-8 is shown in hexadecimal digits."""
+    arrow = require_arrow()
+    try:
+        return keys.cast(arrow.string())
+    except arrow.ArrowInvalid:
+        return arrow.array([_text(key) for key in keys.to_pylist()], arrow.string())
 
 
 def _text(key: bytes | None) -> str | None:

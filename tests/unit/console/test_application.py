@@ -1,5 +1,7 @@
 """The gate of the console, page by page of a table of its own."""
 
+import asyncio
+
 import pytest
 from starlette.responses import Response
 
@@ -15,8 +17,12 @@ from siltstone.console.application import (
 )
 from siltstone.console.pages import PAGES
 from siltstone.console.visitors import UnknownVisitor, Visitor, VisitorSession
+from siltstone.console.watchers import WATCHER, Watchers
 from siltstone.metadata.image import MetadataImage
+from siltstone.model.console_limits import CONSOLE_WATCHERS_MAX
 from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.runtime.clock import ManualClock
+from siltstone.runtime.randomness import seeded_randomness
 from support.console.asking import Answer, ask
 from support.scenarios import in_loop
 
@@ -25,6 +31,9 @@ class PlainStore:
     place = "--store x"
     trouble = ""
     image = MetadataImage()
+
+    def __init__(self) -> None:
+        self.watchers = Watchers(ManualClock(), seeded_randomness(1))
 
     def now_ms(self) -> int:
         return 0
@@ -42,6 +51,7 @@ class GateWorld:
             PageRoute("/cluster", self.show, of_cluster=True),
             PageRoute("/change", self.show, ChangeRight.CLUSTER),
             PageRoute("/change-topic", self.show, ChangeRight.CONFIGS),
+            PageRoute("/part", self.show, is_followed=True),
         )
         self.console = Console(PlainStore(), self, pages, {"127.0.0.1", "localhost"}.__contains__)  # type: ignore[arg-type]
 
@@ -237,3 +247,36 @@ def test_a_time_is_in_utc_unless_it_names_a_zone():
     for bad in ("", "x", "0001-01-01T00:00:00+99:00", "3000000-01-01"):
         with pytest.raises(PageRefused, match="is no time"):
             time_ms_of(bad)
+
+
+@in_loop
+async def test_wc13_a_part_is_loaded_again_by_so_many_pages_and_others_keep_what_they_show():
+    world = GateWorld()
+    for number in range(CONSOLE_WATCHERS_MAX):
+        assert (await world.ask("/part", headers={WATCHER: f"page {number}"})).status == 200
+    refused = await world.ask("/part", headers={WATCHER: "one more", "hx-request": "true"})
+    assert refused.status == 503 and "20 other pages follow this store" in refused.text
+    assert (refused.headers["hx-retarget"], refused.headers["hx-reswap"]) == ("#note", "innerHTML")
+    assert (await world.ask("/part")).status == 503, "a load without a name counts as a page, too"
+    assert (await world.ask("/part", headers={WATCHER: "page 0"})).status == 200
+    assert "hx-retarget" not in (await world.ask("/plain/nowhere")).headers
+    world.visitor = UnknownVisitor("log in")
+    assert (await world.ask("/part", headers={WATCHER: "a stranger"})).status == 401
+    assert len(world.console.store.watchers) == CONSOLE_WATCHERS_MAX
+
+
+@in_loop
+async def test_wc13_the_end_of_the_console_gives_up_pages_that_are_made():
+    world, has_begun = GateWorld(), asyncio.Event()
+
+    async def for_ever(asked: Asked) -> Response:
+        has_begun.set()
+        return await asyncio.Future()
+
+    console = Console(world.console.store, world, (PageRoute("/slow", for_ever),), {"127.0.0.1"}.__contains__)
+    made = asyncio.ensure_future(ask(console.application, "/slow"))
+    await has_begun.wait()
+    console.close()
+    async with asyncio.timeout(30):
+        assert (await made).status == 503
+        assert "the console ends" in (await ask(console.application, "/slow")).text

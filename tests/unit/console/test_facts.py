@@ -9,6 +9,7 @@ import pytest
 
 from siltstone.console import facts as counting
 from siltstone.console.facts import COST_SHARE_MAX, GROWTH_MS, KEPT_MS_MAX, KeptFacts
+from siltstone.console.views.cluster import moves_of
 from siltstone.console.views.objects import ObjectsTally, objects_summary
 from siltstone.console.views.topics import TopicTally, topic_counts
 from siltstone.metadata.image import MetadataImage
@@ -67,6 +68,7 @@ class Counted:
         found = await self.facts.of(image, now_ms)
         assert list(found.topics) == topic_counts(image, lambda _: True, now_ms)
         assert found.objects == objects_summary(image)
+        assert list(found.moves) == sorted(moves_of(image.topics.values()))
         return self.streams, max(0, self.shards - 1)  # one is the sum
 
 

@@ -7,6 +7,7 @@ import pytest
 from siltstone.carrying.pipeline.kind import Outcome, UnitReport
 from siltstone.carrying.pipeline.running import RunReport
 from siltstone.carrying.pipeline.watch import StepProgress
+from siltstone.console import runs as console_runs
 from siltstone.console.runs import ChangeRuns, RunOutcome, RunsAlready, Says, outcome_of, step_words
 from siltstone.model.errors import Unavailable
 from support.scenarios import in_loop
@@ -68,6 +69,34 @@ async def test_a_failure_is_said_and_ends_nothing(
     await runs.ended()
     assert not runs.newest.has_failed
     await runs.close()
+
+
+@in_loop
+async def test_the_end_cancels_what_runs_and_waits_only_so_long_for_it(monkeypatch: pytest.MonkeyPatch):
+    hangs, cancelled = Event(), Event()
+
+    def work(_: Says) -> RunOutcome:
+        cancelled.wait(60)
+        hangs.wait(60)
+        return RunOutcome("too late")
+
+    monkeypatch.setattr(console_runs, "CONSOLE_CLOSE_SECONDS_MAX", 0.05)
+    runs, reasons = ChangeRuns(lambda: 0), []
+    runs.begin("a run", work, lambda reason: (reasons.append(reason), cancelled.set()))
+    assert runs.is_busy
+    async with asyncio.timeout(30):
+        await runs.close()
+    hangs.set()
+    assert reasons == ["the console ends"]
+
+
+@in_loop
+async def test_the_end_cancels_nothing_that_has_ended():
+    runs, reasons = ChangeRuns(lambda: 0), []
+    runs.begin("a run", lambda _: RunOutcome("done"), reasons.append)
+    await runs.ended()
+    await runs.close()
+    assert not runs.is_busy and reasons == []
 
 
 def test_reports_are_words():

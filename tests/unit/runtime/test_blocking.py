@@ -118,6 +118,25 @@ def test_a_pool_that_is_abandoned_ends_after_its_call_and_nobody_waits() -> None
 
 
 @in_loop
+async def test_an_end_waits_so_long_for_a_call_and_the_loop_goes_on() -> None:
+    loop, calls, hanging = asyncio.get_running_loop(), *(ThreadedCalls("blocking-test", 1) for _ in range(2))
+    hangs = threading.Event()
+
+    def asks_the_loop() -> int:
+        return asyncio.run_coroutine_threadsafe(asyncio.sleep(0, 7), loop).result(SECONDS_MAX)
+
+    asking = asyncio.ensure_future(calls.run(asks_the_loop))
+    hang = asyncio.ensure_future(hanging.run(hangs.wait, SECONDS_MAX))
+    await asyncio.sleep(0)
+    assert await calls.end_within(SECONDS_MAX) and await asking == 7
+    assert not await hanging.end_within(0.01)
+    with pytest.raises(RuntimeError, match="shut down"):
+        await calls.run(len, "")
+    hangs.set()
+    assert await hang and await hanging.end_within(SECONDS_MAX)
+
+
+@in_loop
 async def test_a_call_that_has_begun_is_not_stopped_by_a_cancellation_and_one_that_waits_is_not_made() -> (
     None
 ):

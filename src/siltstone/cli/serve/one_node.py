@@ -18,6 +18,7 @@ from siltstone.cli.serve.kept_process import KeptProcess, parent_is_gone
 from siltstone.cli.serve.own_certificate import ClientFile
 from siltstone.metadata.store.opening import log_exists
 from siltstone.metadata.store.port import LogOutOfReach
+from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.kafka_node import KafkaNode, running_kafka_node
@@ -152,6 +153,9 @@ class BrokerDeadline:
         self._say = say
         self._settings = settings
         self._reread = reread
+        # One thread: of two SIGHUPs the first one is answered first. The file may be on a disk that hangs.
+        self._reading = ThreadedCalls("settings", 1)
+        self._tasks = TaskGroup("settings", lambda _: None)
         self._limit_ms = settings.network.close_time_limit_ms + settings.engine.close_time_limit_ms
         self._deadline = ProcessDeadline(self.status)
         self._count = counted_signals()
@@ -212,8 +216,11 @@ class BrokerDeadline:
     def _reload(self, node: KafkaNode) -> None:
         node.reload_soon()
         if self._reread is not None:
-            words, is_to_be_done = reread_words(self._settings, self._reread)
-            log.log(logging.WARNING if is_to_be_done else logging.INFO, "%s", words)
+            self._tasks.start("reread", self._say_changed(self._reread))
+
+    async def _say_changed(self, reread: Callable[[], NodeSettings]) -> None:
+        words, is_to_be_done = await self._reading.run(reread_words, self._settings, reread)
+        log.log(logging.WARNING if is_to_be_done else logging.INFO, "%s", words)
 
     def status(self) -> int:
         """Returns 0 only if everything is committed."""
@@ -227,6 +234,7 @@ class BrokerDeadline:
     def ended(self) -> None:
         """Is called when the broker has ended. After a signal, threads that hang have one more second, because Python
         would wait for them."""
+        self._reading.abandon()
         if self._deadline.is_set:
             self._deadline.set(STARTING_MS_MAX, "threads that did not end were abandoned with the process")
             return

@@ -18,10 +18,11 @@ from siltstone.cluster.balancing.loads import plan_of
 from siltstone.cluster.balancing.planning import BalancePlan, PlannedMove
 from siltstone.console import charts
 from siltstone.console.application import Asked, PageRefused, number_of
+from siltstone.console.facts import StoreFacts
 from siltstone.console.pages.topics import topic_named
 from siltstone.console.runs import RunOutcome, Says
 from siltstone.console.store import ConsoleStore, moment_with_log
-from siltstone.console.views.cluster import led_by, load_views, moves_of, node_views
+from siltstone.console.views.cluster import led_by, load_views, node_views
 from siltstone.console.views.silences import Silence, all_silences, logged_silences
 from siltstone.console.visitors import Visitor
 from siltstone.foundation.quantity_words import counted, seconds_words
@@ -44,7 +45,7 @@ async def cluster(asked: Asked) -> Response:
     listed = bucket_list_of(image)
     return asked.page(
         "cluster.html", nodes=node_views(image, facts.moves), buckets=listed.buckets, strategy=listed.strategy,
-        objects=facts.objects, balances=is_switched_on(image), **_moves(asked), **_led(asked, image),
+        objects=facts.objects, balances=is_switched_on(image), **_moves(asked, facts), **_led(asked, image),
     )  # fmt: skip
 
 
@@ -59,12 +60,11 @@ def _led(asked: Asked, image: MetadataImage) -> dict[str, Any]:
 
 async def moves(asked: Asked) -> Response:
     """The part with the moves under way, which is loaded again every few seconds."""
-    return asked.page("cluster_moves.html", **_moves(asked))
+    return asked.page("cluster_moves.html", **_moves(asked, await asked.facts()))
 
 
-def _moves(asked: Asked) -> dict[str, Any]:
-    moving = moves_of(asked.store.image.topics.values())
-    return {"moving": sorted(moving)[:CONSOLE_ROWS_MAX], "newest_run": asked.store.runs.newest}
+def _moves(asked: Asked, facts: StoreFacts) -> dict[str, Any]:
+    return {"moving": facts.moves[:CONSOLE_ROWS_MAX], "newest_run": asked.store.runs.newest}
 
 
 async def failovers(asked: Asked) -> Response:

@@ -6,11 +6,10 @@ from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
-from siltstone.carrying.pipeline.driver import Driver
-from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.kind import Scope
 from siltstone.carrying.pipeline.set_aside import all_set_aside, last_runs, why_late
 from siltstone.console.application import Asked, PageRefused, number_of
-from siltstone.console.runs import RunOutcome, Says, outcome_of, refuse_in_a_broker, step_words
+from siltstone.console.runs import refuse_in_a_broker
 from siltstone.console.store import ConsoleStore
 from siltstone.console.visitors import Visitor
 from siltstone.maintenance.kinds import chosen_kinds
@@ -22,7 +21,6 @@ from siltstone.model.audit import shortened
 from siltstone.model.console_limits import CONSOLE_PLAN_SECONDS_MAX
 from siltstone.offline.context import check_metadata_is_newest
 from siltstone.offline.kind_rows import KIND_NAMES
-from siltstone.offline.tasks.runner import InProcessRunner
 
 FINISHED_SHOWN_MAX = 30
 
@@ -56,8 +54,12 @@ async def run(asked: Asked) -> Response:
     if not kinds:
         raise PageRefused(400, "name the kind of maintenance to run")
     refuse_in_a_broker(runs_maintenance=asked.store.runs_maintenance)
-    work = partial(_run, asked.store, kinds, is_forced=bool(asked.form.get("force")))
-    asked.store.runs.begin(f"maintenance, {', '.join(kinds)}", work)
+    asked.store.runs.begin_maintenance(
+        f"maintenance, {', '.join(kinds)}",
+        asked.store.context,
+        Scope(is_forced=bool(asked.form.get("force"))),
+        partial(chosen_kinds, asked.store.kind_settings, kinds),
+    )
     return RedirectResponse("/maintenance", 303)
 
 
@@ -117,14 +119,6 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 def _planned(store: ConsoleStore, kinds: tuple[str, ...], is_forced: bool) -> Overview:
     return overview(store.context, chosen_kinds(store.kind_settings, kinds), Scope(is_forced=is_forced))
-
-
-def _run(store: ConsoleStore, kinds: tuple[str, ...], says: Says, *, is_forced: bool) -> RunOutcome:
-    driver = Driver(
-        store.context, InProcessRunner, Scope(is_forced=is_forced), Budget(),
-        on_step_progress=lambda progress: says(step_words(progress)),
-    )  # fmt: skip
-    return outcome_of(list(driver.run(chosen_kinds(store.kind_settings, kinds))))
 
 
 def _cancel(store: ConsoleStore, visitor: Visitor, job_id: int) -> None:

@@ -9,14 +9,12 @@ from urllib.parse import quote
 import msgspec
 from starlette.responses import RedirectResponse, Response
 
-from siltstone.carrying.pipeline.driver import Driver
-from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.kind import Kind, Scope
 from siltstone.console.application import Asked, PageRefused
-from siltstone.console.runs import RunOutcome, Says, outcome_of, refuse_in_a_broker, step_words
+from siltstone.console.runs import refuse_in_a_broker
 from siltstone.console.shown import ShownBytes, shown_bytes
 from siltstone.console.store import ConsoleStore
 from siltstone.model.console_limits import CONSOLE_DEAD_LETTERS_MAX, CONSOLE_ROWS_MAX
-from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.tables.failures import TableNotThere
 from siltstone.tables.inspecting import TableRow, file_urls, opened_table, table_rows
 from siltstone.value_formats.column_arrays import plain_type
@@ -91,8 +89,11 @@ async def replay(asked: Asked) -> Response:
         raise PageRefused(
             409, "look first at what would fit: the dry run is not there, or another one came after it"
         )
-    asked.store.runs.begin(
-        _title(row.topic, is_dry=is_dry), partial(_replayed, asked.store, row.topic, is_dry=is_dry)
+    asked.store.runs.begin_maintenance(
+        _title(row.topic, is_dry=is_dry),
+        asked.store.context,
+        Scope(topics=frozenset([row.topic]), is_forced=True),
+        partial(_replay_kinds, asked.store, row.topic, is_dry=is_dry),
     )
     return RedirectResponse(f"/tables/{quote(row.topic, safe='')}/dead-letters", 303)
 
@@ -125,15 +126,11 @@ def _title(topic: str, *, is_dry: bool) -> str:
     )
 
 
-def _replayed(store: ConsoleStore, topic: str, says: Says, *, is_dry: bool) -> RunOutcome:
-    """As ``siltstone tables replay`` does it, in a thread."""
+def _replay_kinds(store: ConsoleStore, topic: str, *, is_dry: bool) -> "list[Kind]":
+    """Returns the kind that ``siltstone tables replay`` runs, in a thread."""
     from siltstone.tables.replay_kind import TableReplay  # noqa: PLC0415  loads pyarrow, 20 MiB
 
-    driver = Driver(
-        store.context, InProcessRunner, Scope(topics=frozenset([topic]), is_forced=True), Budget(),
-        on_step_progress=lambda progress: says(step_words(progress)),
-    )  # fmt: skip
-    return outcome_of(list(driver.run([TableReplay(store.kind_settings.tables, topic, is_dry=is_dry)])))
+    return [TableReplay(store.kind_settings.tables, topic, is_dry=is_dry)]
 
 
 def _dead_letters(store: ConsoleStore, topic: str, reason: str) -> "DeadLettersShown | None":

@@ -24,12 +24,20 @@ document.addEventListener("keydown", (event) => {
   if (field) { event.preventDefault(); field.focus(); }
 });
 
-// A part that is loaded again waits while one of its messages is open, so that nobody's text disappears.
+// A part that is loaded again waits while one of its messages is open, so that nobody's text disappears, and while
+// nobody sees the page.
+const follows = (part) => (part.getAttribute("hx-trigger") || "").startsWith("every");
 document.addEventListener("htmx:beforeRequest", (event) => {
-  if (event.detail.elt.id === "rows" && event.detail.elt.querySelector("details[open]")) event.preventDefault();
+  const part = event.detail.elt;
+  if (follows(part) && (document.hidden || (part.id === "rows" && part.querySelector("details[open]")))) event.preventDefault();
 });
 
-// Refusals are shown where the answer would have been.
+// Refusals are shown where the answer would have been; that of a part that is loaded again above the page, once, until
+// a load succeeds.
 document.addEventListener("htmx:beforeSwap", (event) => {
-  if (event.detail.xhr.status >= 400) { event.detail.shouldSwap = true; event.detail.isError = false; }
+  const { xhr } = event.detail;
+  const note = document.getElementById("note");
+  if (xhr.status < 400) { if (follows(event.detail.requestConfig.elt)) note.replaceChildren(); return; }
+  event.detail.isError = false;
+  event.detail.shouldSwap = xhr.getResponseHeader("HX-Retarget") !== "#note" || note.innerHTML.trim() !== xhr.responseText.trim();
 });

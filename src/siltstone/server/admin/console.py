@@ -28,6 +28,7 @@ from siltstone.console.runs import ChangeRuns
 from siltstone.console.store import ConsoleLimits, PageCalls, Targets, moment_with_log, silent_since
 from siltstone.console.views.silences import SeenSilences
 from siltstone.console.visitors import UnknownVisitor, Visitor
+from siltstone.console.watchers import Watchers
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.reassignments import move_partitions
 from siltstone.metadata.image import MetadataImage
@@ -35,6 +36,7 @@ from siltstone.metadata.service import MetadataService
 from siltstone.metadata_tables.moment import GroupCommit, Moment
 from siltstone.model.access import ANONYMOUS, Principal
 from siltstone.model.acls import CLUSTER_NAME, AclOperation, AclResourceType
+from siltstone.model.console_limits import CONSOLE_CLOSE_SECONDS_MAX
 from siltstone.model.serving_limits import GROUP_OFFSETS_MAX
 from siltstone.object_store.buckets import Buckets
 from siltstone.offline.context import MaintenanceContext
@@ -81,6 +83,7 @@ class NodeConsoleStore:
         self.history = TrafficHistory()
         self.silences = SeenSilences(partial(silent_since, settings.metadata, clock))
         self.facts = KeptFacts(clock)
+        self.watchers = Watchers(clock, rng)
         self._seen = MetadataImage()
         self._looks = ThreadedCalls("console-silences", 1)
         self.settings = settings
@@ -176,11 +179,12 @@ class NodeConsoleStore:
             await self._metadata.newer_than(image.version, SAMPLE_MS)
 
     async def close(self) -> None:
-        """Requests of visitors end first: a thread that waits for one would wait for the event loop, which is here."""
+        """Requests of visitors end first. Then the threads, without which the node ends all the same: it has records to
+        upload."""
         self._broker.close()
         await self.runs.close()
-        self._calls.close()
-        self._looks.close()
+        await self._calls.close()
+        await self._looks.end_within(CONSOLE_CLOSE_SECONDS_MAX)
 
 
 class UsersAccess:
@@ -250,5 +254,6 @@ async def console_of(
     try:
         yield console.application
     finally:
+        console.close()
         await tasks.cancel()
         await store.close()

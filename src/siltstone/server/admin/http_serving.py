@@ -151,10 +151,11 @@ class HttpConnection(H11Protocol):
             self._enter(Phase.ANSWER, CONSOLE_PAGE_MS_MAX if is_page else ADMIN_ANSWER_MS_MAX)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Keeps the connection open while an answer is made: a client may end its side after its request. Returns
-        whether the connection stays open; otherwise it is closed when everything is sent."""
+        """Keeps the connection open while an answer is made: a client may end its side after its request. A browser
+        does so only when the page was closed, and then nobody waits for the answer. Returns whether the connection
+        stays open; otherwise it is closed when everything is sent."""
         self._has_ended = True
-        return self.phase is Phase.ANSWER
+        return self.phase is Phase.ANSWER and not self._connections.is_page(self.scope["path"])
 
     def on_response_complete(self) -> None:
         self._enter(Phase.LINGER, ADMIN_ANSWER_MS_MAX)

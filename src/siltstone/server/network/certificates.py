@@ -5,6 +5,7 @@ replace them. Changed files make a new context, in a thread; only if they load, 
 take it. Otherwise it keeps what it has, and the log says why. Open connections keep theirs.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -45,6 +46,7 @@ class Certificates:
         self._warned_ms: dict[str, int] = {}
         self._reloads = self._reload_failures = 0
         self._calls: BlockingCalls = InlineCalls()
+        self._reading = asyncio.Lock()
         self._warn_of_expiry()
 
     def __bool__(self) -> bool:
@@ -79,7 +81,12 @@ class Certificates:
         await self._tasks.cancel()
 
     async def reload(self) -> None:
-        """Reads the files again, in a thread, and takes the files that have changed and can be used."""
+        """Reads the files again, in a thread, and takes the files that have changed and can be used. One reading ends
+        before the next one begins: two would take the same new files twice."""
+        async with self._reading:
+            await self._read()
+
+    async def _read(self) -> None:
         for name, settings in self._settings.items():
             try:
                 changed = await self._calls.run(self._changed, name, settings)

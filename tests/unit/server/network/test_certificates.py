@@ -68,6 +68,18 @@ def test_reading_again_now(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_two_readings_at_once_take_new_files_once(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+
+    async def scenario() -> None:
+        async with watched_certificates({"SSL": listener(authority)}, SystemClock()) as certificates:
+            authority.issue("broker")
+            await asyncio.gather(certificates.reload(), certificates.reload())
+            assert certificates.statistics().reloads == 1
+
+    asyncio.run(scenario())
+
+
 def test_one_listener_that_cannot_be_read_again_leaves_the_others(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
 
