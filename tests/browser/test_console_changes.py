@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,6 +100,16 @@ def test_wc10_a_group_is_reset_after_its_preview_and_its_name(broker: siltstone.
         button.click()
         text_of(driver, "The group was reset.")
         assert committed(broker) == 5
+
+
+def test_wc04_a_link_in_the_page_of_another_site_lets_the_browser_in(link: str, tmp_path: Path) -> None:
+    """A file, as --open makes one; a terminal in a browser is another."""
+    page = tmp_path / "page.html"
+    page.write_text(f'<meta http-equiv="refresh" content="0; url={link}">')
+    with browser() as driver:
+        driver.get(page.as_uri())
+        text_of(driver, "Records")
+        assert driver.current_url == link.partition("?")[0]
 
 
 def test_a_configuration_is_typed_refused_at_its_field_mended_and_set(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 
 import click
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -17,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import siltstone
 from siltstone.cli.main import cli
+from siltstone.console.messages import MessagesWanted, RecordsTooLarge, find_messages
 from siltstone.console.pages import PAGES
 from siltstone.console.store import ConsoleLimits
 from siltstone.console.visitors import Visitor
@@ -174,6 +176,43 @@ def test_a_download_of_a_filter_has_what_passes_it(console: ConsoleOfAStore) -> 
 def test_a_download_has_more_records_than_a_filter_looks_at(console: ConsoleOfAStore) -> None:
     console.limits = ConsoleLimits(search_records_max=30)
     assert len(console.lines("/topics/orders/messages/download?as=jsonl")) == 300
+
+
+def test_wc17_records_that_decompress_to_much_are_read_few_at_a_time(broker: siltstone.Broker) -> None:
+    """Ten records of 300,000 bytes are a few hundred bytes in objects."""
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "compression.type": "zstd", **QUIET},
+    )
+    for _ in range(10):
+        producer.produce("bombs", bytes(300_000))
+    assert producer.flush(60) == 0
+    with siltstone.open_store(broker.folder) as store:
+        image = store.metadata.refresh()
+        topic = image.topics[image.topic_ids["bombs"]]
+        wanted = MessagesWanted(partitions=(0,), count=10, decoded_bytes_max=1_000_000)
+        found = find_messages(store.context, topic, wanted)
+        assert 0 < len(found.messages) <= 3
+        assert found.older == {0: found.messages[-1].offset}
+        with pytest.raises(RecordsTooLarge, match="choose one partition"):
+            find_messages(store.context, topic, msgspec.structs.replace(wanted, decoded_bytes_max=100_000))
+
+
+def test_wc17_a_message_with_headers_without_end_is_shown_with_the_first_of_them(
+    broker: siltstone.Broker, console: ConsoleOfAStore
+) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
+    for _ in range(3):
+        producer.produce("headers", b"v", headers=[("h", b"")] * 1_000)
+    assert producer.flush(60) == 0
+    text = console.ask("/topics/headers/messages").text
+    assert text.count("<dt>h</dt>") == 300 and text.count("and 900 more") == 3
+    lines = console.lines("/topics/headers/messages/download?as=jsonl")
+    assert [len(each["headers"]) for each in lines] == [1_000] * 3
+    with siltstone.open_store(broker.folder) as store:
+        image = store.metadata.refresh()
+        wanted = MessagesWanted(partitions=(0,), count=3, decoded_bytes_max=300_000)
+        found = find_messages(store.context, image.topics[image.topic_ids["headers"]], wanted)
+        assert len(found.messages) == 1, "empty headers take memory, too"
 
 
 def test_a_page_of_a_query_shows_the_beginning_of_a_large_cell(console: ConsoleOfAStore) -> None:

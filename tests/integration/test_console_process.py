@@ -7,14 +7,17 @@ import signal
 import socket
 import subprocess
 import sys
+import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 import siltstone
+from siltstone.cli.console import _opened
 from siltstone.metadata.acls import CreateAcls, SetAuthorization
 from siltstone.model.access import Principal
 from siltstone.model.acls import AclOperation, AclResourceType, AuthorizationMode
@@ -64,7 +67,7 @@ def test_wc04_the_link_lets_one_browser_in_and_signals_end_it(folder: Path) -> N
         with running_console(folder) as (process, address, token):
             assert get(address, "/")[0] == 401
             status, _, cookie = get(address, f"/?token={token}")
-            assert status == 303 and "HttpOnly" in cookie and "SameSite=strict" in cookie
+            assert status == 200 and "HttpOnly" in cookie and "SameSite=strict" in cookie
             session = cookie.partition(";")[0]
             status, text, _ = get(address, "/", Cookie=session)
             assert status == 200 and "Nothing is wrong" in text
@@ -74,11 +77,25 @@ def test_wc04_the_link_lets_one_browser_in_and_signals_end_it(folder: Path) -> N
             assert process.wait(30) == 0
 
 
+def test_wc04_the_browser_gets_the_link_by_a_file_and_not_as_an_argument(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every user of a machine sees the arguments of all programs."""
+    asked: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", asked.append)
+    with _opened("http://127.0.0.1:1/?token=secret&x"):
+        (url,) = asked
+        page = Path(unquote(urlsplit(url).path))
+        assert "secret" not in url and "url=http://127.0.0.1:1/?token=secret&amp;x" in page.read_text()
+        assert page.parent.stat().st_mode & 0o077 == 0
+    assert not page.exists()
+
+
 def test_connections_that_send_nothing_keep_nobody_out(folder: Path) -> None:
     with running_console(folder) as (_, address, token):
         host, _, port = address.partition(":")
         idle = [socket.create_connection((host, int(port)), timeout=60) for _ in range(200)]
-        assert get(address, f"/?token={token}")[0] == 303
+        assert get(address, f"/?token={token}")[0] == 200
         for each in idle:
             each.close()
 
@@ -186,6 +203,16 @@ def test_wc01_a_console_without_a_login_shows_nothing_of_a_broker_whose_clients_
             status, text, _ = get(address, path)
             assert status == 401 and "listener.ADMIN.protocol" in text, path
         assert get(address, "/livez")[0] == get(address, "/metrics")[0] == 200
+
+
+def test_wc01_nor_of_a_broker_whose_clients_show_certificates(tmp_path: Path) -> None:
+    settings = {
+        "listener.SSL.tls_client_auth": "required",
+        "listener.SSL.tls_client_ca_file": "tls/ca.pem",
+    }
+    with broker_with_console(tmp_path, tls=True, settings=settings) as (_, address):
+        status, text, _ = get(address, "/topics")
+        assert status == 401 and "listener.ADMIN.tls_client_auth" in text
 
 
 def test_wc03_everybody_on_the_machine_has_the_rights_of_anonymous_clients(tmp_path: Path) -> None:

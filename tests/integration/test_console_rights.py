@@ -129,6 +129,29 @@ def test_wc03_who_may_only_describe_sees_no_form_and_is_refused(shared: SharedCo
             assert shared.ask("eve", path, {"token": token})[0] == 403, path
 
 
+def test_wc03_configurations_are_seen_with_the_right_to_describe_them(shared: SharedConsole) -> None:
+    """As with DescribeConfigs: who may describe a topic may not see its configurations by that."""
+    for path in ("/topics/orders", "/topics/orders/configs"):
+        assert "retention.ms" in shared.ask("ada", path)[1], path
+        status, text = shared.ask("eve", path)
+        assert "604800000" not in text and "DESCRIBE_CONFIGS" in text, path
+        assert status == (403 if path.endswith("configs") else 200)
+
+
+def test_wc03_the_overview_shows_the_cluster_with_its_right_only(shared: SharedConsole) -> None:
+    seen = {user: shared.ask(user, "/")[1] for user in ("root", "eve")}
+    for words in (
+        "In objects</dt>",
+        "Brokers",
+        "Waiting for deletion",
+        "chart of the traffic|<figure",
+        "Room</h2>",
+    ):
+        found = {user for user, text in seen.items() if re.search(words, re.sub("<a[^>]*>|</a>", "", text))}
+        assert found == {"root"}, words
+    assert all("orders" in text for text in seen.values())
+
+
 def test_wc10_a_reset_is_the_request_of_the_visitor_and_stands_in_the_audit(shared: SharedConsole) -> None:
     _, form = shared.preview("ada")
     assert form["rows"] == "0:6:2"

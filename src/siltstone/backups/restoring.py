@@ -25,7 +25,7 @@ from siltstone.backups.object_copying import CopiedObjects, OnCopied, copy_objec
 from siltstone.backups.restored_image import RestoredLosses, losses, restored_image
 from siltstone.foundation.quantity_words import counted
 from siltstone.metadata.entities import ObjectMetadata
-from siltstone.metadata.history import image_at, time_text, version_at
+from siltstone.metadata.history import image_at, refuse_before_times, time_text, version_at
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.log_entry import LogEntry, LogPosition, encode_entry
 from siltstone.metadata.records import KeySet
@@ -119,6 +119,7 @@ def restore(
             )
         if time_ms is not None:
             version = version_at(copied_log, time_ms)
+            refuse_before_times(copied_log, version, time_ms)
         point = newest if version is None else image_at(copied_log, version)
     found = _usable(sources, manifest.store_id)
     made = restored_image(point, newest, _erasures(newest, found, erasures_from))

@@ -8,7 +8,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from siltstone.kafka_client.client_settings import CONFIG_VARIABLE, settings_of_file
+from siltstone.kafka_client.client_settings import BOOTSTRAP, CONFIG_VARIABLE, settings_of_file
 from siltstone.kafka_client.cluster import Cluster
 from siltstone.kafka_client.connection import Address, Security, parse_bootstrap
 from siltstone.kafka_protocol.notation import TEXT_BYTES_MAX
@@ -66,6 +66,22 @@ def _refuse_unsendable(parameter: click.Parameter, value: Any) -> None:
             )
 
 
+def _typed_or_of_file(bootstrap: str, client_config: Path | None) -> tuple[Address, ...]:
+    """Returns the addresses: those of bootstrap.servers in the file, if none were typed and the environment has none.
+    Raises InvalidClientConfig, and what ``parse_bootstrap`` raises."""
+    context: click.Context | None = click.get_current_context()
+    is_default = True
+    while context is not None:
+        is_default = is_default and context.get_parameter_source("bootstrap") in (
+            None,
+            ParameterSource.DEFAULT,
+        )
+        context = context.parent
+    if is_default and client_config is not None and (found := settings_of_file(client_config).bootstrap):
+        return parse_bootstrap(found, f"{BOOTSTRAP} in {client_config}")
+    return parse_bootstrap(bootstrap)
+
+
 def client_config_option(**options: Any) -> Callable[[F], F]:
     """Adds --client-config, which the command receives as ``client_config``."""
     return click.option(
@@ -80,7 +96,8 @@ def cluster_options(command: F) -> F:
     bootstrap = click.option(
         "-b", "--bootstrap", "--bootstrap-server", "bootstrap", envvar="SILTSTONE_BOOTSTRAP",
         default=DEFAULT_BOOTSTRAP, metavar="HOST:PORT", callback=_inherited,
-        help=f"Address of the broker, or several, separated by commas [SILTSTONE_BOOTSTRAP; {DEFAULT_BOOTSTRAP}].",
+        help="Address of the broker, or several, separated by commas [SILTSTONE_BOOTSTRAP; bootstrap.servers in the "
+        f"file of --client-config; {DEFAULT_BOOTSTRAP}].",
     )  # fmt: skip
     as_json = click.option(
         "--json", "as_json", is_flag=True, callback=_inherited, help="Print JSON instead of text."
@@ -90,7 +107,8 @@ def cluster_options(command: F) -> F:
         for parameter in click.get_current_context().command.params:
             if isinstance(parameter, click.Argument) or parameter.metavar == NAME:
                 _refuse_unsendable(parameter, arguments.get(str(parameter.name)))
-        return command(choice=ClusterChoice(parse_bootstrap(bootstrap), client_config), **arguments)
+        addresses = _typed_or_of_file(bootstrap, client_config)
+        return command(choice=ClusterChoice(addresses, client_config), **arguments)
 
     with_choice.__doc__ = command.__doc__
     with_choice.__name__ = command.__name__

@@ -6,7 +6,10 @@ import signal
 import socket
 import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -126,15 +129,28 @@ async def _serve(
             link = f"http://{HOST}:{port}/?token={quote(access.token)}"
             results().print(f"The console is at {link}", markup=False, soft_wrap=True)
             results().print("The link lets one browser in. Ctrl-C ends the console.")
-            if opens:
-                webbrowser.open(link)
-            await stopping.wait()
+            with _opened(link) if opens else nullcontext():
+                await stopping.wait()
         finally:
             server.close()
             found.close()
             await connections.close()
             await tasks.cancel()
             await opened.close()
+
+
+@contextmanager
+def _opened(link: str) -> Iterator[None]:
+    """Opens the browser on a file that leads to the link: the arguments of a program are seen by every user of the
+    machine, and the first who uses the link is let in."""
+    with TemporaryDirectory(prefix="siltstone-console-") as folder:
+        page = Path(folder) / "console.html"
+        page.write_text(
+            f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={escape(link)}">'
+            f'<title>Siltstone</title><a href="{escape(link)}">To the console</a>'
+        )
+        webbrowser.open(page.as_uri())
+        yield
 
 
 def _bound(port: int) -> socket.socket:

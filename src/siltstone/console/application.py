@@ -1,8 +1,9 @@
 """The console as an ASGI application: the gate that every request passes, and the table of pages.
 
 The gate checks, in this order: the host that the request names (a web page could point a name of its own at this
-address), who the visitor is, for a change the token of the form and its origin, and whether the page's right is given.
-A path that is not in the table is not there. Every answer has the headers of ``HEADERS``.
+address), whether the page of another site fetches this, who the visitor is, for a change the token of the form and its
+origin, and whether the page's right is given. A path that is not in the table is not there. Every answer has the
+headers of ``HEADERS``.
 """
 
 import asyncio
@@ -12,12 +13,12 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from importlib.resources import files
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from siltstone.console.facts import StoreFacts
@@ -43,6 +44,8 @@ HEADERS = {
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 BESIDE_WHAT_IS_SHOWN = {"HX-Retarget": "#note", "HX-Reswap": "innerHTML"}
@@ -223,9 +226,11 @@ class Console:
     async def _answered(self, page: PageRoute, request: Request) -> Response:
         if not self._is_host(_host_of(request)):
             raise PageRefused(421, "this host is not the console's: open the address that it has printed")
+        if _is_of_another_page(request):
+            raise PageRefused(403, "the page of another site asks for this: open the console yourself")
         visitor = await self._access.visitor_of(request)
         if isinstance(visitor, VisitorSession):
-            answer = RedirectResponse(request.scope["path"], 303)
+            answer = HTMLResponse(rendered("entered.html", {"path": quote(request.scope["path"])}))
             answer.set_cookie(
                 visitor.cookie, visitor.value, httponly=True, samesite="strict", secure=_is_tls(request)
             )
@@ -314,6 +319,14 @@ def time_ms_of(text: str) -> int:
         return ((found if found.tzinfo else found.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
         raise PageRefused(400, f"{text!r} is no time: write 2026-11-29T08:30 (UTC)") from None
+
+
+def _is_of_another_page(request: Request) -> bool:
+    """Whether a browser says that the page of another site, or of another port, fetches this for itself, such as an
+    image. It could not read the answer, but queries and plans cost the same. A link to a page is nothing of that."""
+    if request.headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+        return False
+    return not (request.method == "GET" and request.headers.get("sec-fetch-dest") == "document")
 
 
 def _host_of(request: Request) -> str:

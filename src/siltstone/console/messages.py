@@ -1,8 +1,9 @@
 """Reads messages of a topic for a page: the newest, or from a place on; all of them, or those of a filter.
 
 A page reads a window of each partition: as many offsets as it shows, or with a filter as many as it may search. The
-window becomes smaller until its bytes are within the limit. ``Found.older`` and ``Found.newer`` say where the next page
-begins. Records that are in no object yet come from their brokers, as in every scan.
+window becomes smaller until its bytes are within the limits, as they are stored and as they are read. ``Found.older``
+and ``Found.newer`` say where the next page begins. Records that are in no object yet come from their brokers, as in
+every scan.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,9 @@ from typing import Any
 
 import msgspec
 
+from siltstone.console.confined import confined_matches
 from siltstone.console.shown import ShownBytes, shown_bytes, shown_value
+from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.following import Found as FoundRecord
 from siltstone.kafka_protocol.records.reading import Record
@@ -19,19 +22,21 @@ from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.console_limits import (
     CONSOLE_ANSWER_SECONDS_MAX,
+    CONSOLE_DECODED_BYTES_MAX,
+    CONSOLE_HEADER_BYTES,
+    CONSOLE_HEADERS_MAX,
     CONSOLE_SEARCH_BYTES_MAX,
     CONSOLE_SEARCH_RECORDS_MAX,
 )
+from siltstone.model.errors import InvalidRequest
 from siltstone.offline.context import MaintenanceContext
-from siltstone.record_columns.arrow import require_arrow
+from siltstone.record_columns.arrow import require_arrow, table_of
 from siltstone.record_columns.row_columns import HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, VALUE
 from siltstone.scanning.arguments import Place, scan_request
 from siltstone.scanning.request import ScanRequest
 from siltstone.scanning.result import Scan
 from siltstone.scanning.scan import ScanPlan, plan_scan
-from siltstone.scanning.where import Where
 
-CONDITION_MEMORY = "256MiB"
 COLUMNS = (PARTITION, OFFSET, TIMESTAMP, KEY, VALUE, HEADERS)
 
 
@@ -55,6 +60,7 @@ class MessagesWanted(msgspec.Struct, frozen=True, kw_only=True):
     isolation: str = "committed"
     tail: str = "auto"
     search_records_max: int = CONSOLE_SEARCH_RECORDS_MAX
+    decoded_bytes_max: int = CONSOLE_DECODED_BYTES_MAX
 
     @property
     def is_filtered(self) -> bool:
@@ -65,8 +71,12 @@ class MessagesWanted(msgspec.Struct, frozen=True, kw_only=True):
         return self.start is not None or self.from_ms is not None
 
 
+class RecordsTooLarge(InvalidRequest):
+    """Even one record of each partition is more than a page reads."""
+
+
 class TopicMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """``value`` is None for a tombstone, ``key`` for a record without a key."""
+    """``value`` is None for a tombstone, ``key`` for a record without a key. ``more_headers`` are not shown."""
 
     partition: int
     offset: int
@@ -74,6 +84,7 @@ class TopicMessage(msgspec.Struct, frozen=True, kw_only=True):
     key: ShownBytes | None
     value: ShownBytes | None
     headers: tuple[tuple[str, ShownBytes | None], ...]
+    more_headers: int
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,8 +143,28 @@ def found_table(
         ends = {number: end for number, (_, end) in windows.items()}
         plan = plan_scan(source, _request(topic, wanted, starts, ends))
         if plan.size_bytes <= CONSOLE_SEARCH_BYTES_MAX or each_of == 1:
-            return plan, Scan(plan).to_arrow()
-        each_of = max(1, min(each_of // 2, each_of * CONSOLE_SEARCH_BYTES_MAX // plan.size_bytes))
+            table = _read(Scan(plan), wanted.decoded_bytes_max)
+            if table is not None:
+                return plan, table
+            if each_of == 1:
+                raise RecordsTooLarge(
+                    f"a record of each of {counted(len(windows), 'partition')} has more than "
+                    f"{size_words(wanted.decoded_bytes_max)} together: choose one partition, or use siltstone tail"
+                )
+            each_of = max(1, each_of // 4)
+        else:
+            each_of = max(1, min(each_of // 2, each_of * CONSOLE_SEARCH_BYTES_MAX // plan.size_bytes))
+
+
+def _read(scan: Scan, bytes_max: int) -> Any:
+    """Returns the records as a pyarrow.Table; None if they have more bytes than ``bytes_max``."""
+    read, left = [], bytes_max
+    for batch in scan.batches():
+        read.append(batch)
+        left -= batch.nbytes + CONSOLE_HEADER_BYTES * len(batch.column(HEADERS).flatten())
+        if left < 0:
+            return None
+    return table_of(read, scan.schema)
 
 
 def _extents(
@@ -201,13 +232,12 @@ def _passing(table: Any, order: Sequence[int], wanted: MessagesWanted) -> list[i
             and (not text or text in _plain(keys[row]) or text in _plain(values[row]))
         ]  # fmt: skip
     if wanted.condition and passed:
-        where = Where(
+        matching = confined_matches(
             wanted.condition,
+            _as_records(table, passed),
             name="the condition",
             seconds_max=CONSOLE_ANSWER_SECONDS_MAX,
-            memory_limit=CONDITION_MEMORY,
         )
-        matching = where.matches(_as_records(table, passed))
         passed = [row for row, is_one in zip(passed, matching, strict=True) if is_one]
     return passed
 
@@ -242,7 +272,8 @@ def _raw(value: Any) -> bytes:
 
 
 def _message(columns: Mapping[str, Any], row: int) -> TopicMessage:
-    headers = columns[HEADERS][row].as_py() or []
+    headers = columns[HEADERS][row].values  # None: without any
+    header_count = 0 if headers is None else len(headers)
     key, value = columns[KEY][row].as_py(), columns[VALUE][row].as_py()
     return TopicMessage(
         partition=columns[PARTITION][row].as_py(),
@@ -251,8 +282,10 @@ def _message(columns: Mapping[str, Any], row: int) -> TopicMessage:
         key=None if key is None else shown_bytes(key),
         value=None if value is None else shown_value(value),
         headers=tuple(
-            (each["key"], None if each["value"] is None else shown_bytes(each["value"])) for each in headers
+            (each["key"], None if each["value"] is None else shown_bytes(each["value"]))
+            for each in (headers[:CONSOLE_HEADERS_MAX].to_pylist() if header_count else ())
         ),
+        more_headers=max(0, header_count - CONSOLE_HEADERS_MAX),
     )
 
 

@@ -9,6 +9,11 @@ from siltstone.model.console_limits import CONSOLE_VALUE_BYTES_MAX
 
 BRIEF_CHARACTERS = 160
 HEX_BYTES_MAX = 1_024
+INDENT = 2
+INDENT_BYTES_MAX = 4 * CONSOLE_VALUE_BYTES_MAX
+"""What indents may add to a value. A list in a thousand lists has as many spaces before each of its numbers, and would
+make a page of gigabytes of a few records."""
+
 HEX_BYTES_OF_A_LINE = 16
 
 
@@ -44,10 +49,24 @@ def shown_value(value: Any) -> ShownBytes:
 
 
 def _pretty(raw: bytes) -> str | None:
+    """Returns JSON with indents, or as it is if they would be too long; None for what is no JSON."""
     try:
-        return msgspec.json.format(msgspec.json.encode(msgspec.json.decode(raw)), indent=2).decode()
+        found = msgspec.json.decode(raw)
+        if _has_long_indents(found):
+            return raw.decode()
+        return msgspec.json.format(msgspec.json.encode(found), indent=INDENT).decode()
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None
+
+
+def _has_long_indents(value: Any) -> bool:
+    left, spaces = [(value, 1)], 0
+    while left and spaces <= INDENT_BYTES_MAX:
+        found, depth = left.pop()
+        members = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
+        spaces += len(members) * INDENT * depth
+        left += [(each, depth + 1) for each in members if isinstance(each, (dict, list))]
+    return spaces > INDENT_BYTES_MAX
 
 
 def _hexadecimal(raw: bytes) -> ShownBytes:

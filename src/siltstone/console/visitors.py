@@ -22,6 +22,7 @@ class Visitor(msgspec.Struct, frozen=True):
     """``sees``: whether the visitor may see the topic of a name; ``reads``: whether also its messages. ``token``
     proves that a form comes from a page of this session. ``may_change``: whether this visitor may change anything, as
     far as the rights go, which are ``alters_cluster``, ``alters_configs`` of a topic, and ``commits`` for a group.
+    ``describes_configs``: whether it may see the configurations of a topic.
     ``sees_all``: ``sees`` is true of every topic.
     ``principal`` and ``host``: in whose name a broker's console asks its broker, and from where."""
 
@@ -34,6 +35,7 @@ class Visitor(msgspec.Struct, frozen=True):
     describes_cluster: bool = True
     alters_cluster: bool = True
     alters_configs: Callable[[str], bool] = lambda _: True
+    describes_configs: Callable[[str], bool] = lambda _: True
     commits: Callable[[str], bool] = lambda _: True
     sees_all: bool = False
     principal: Principal = ANONYMOUS

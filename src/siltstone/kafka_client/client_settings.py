@@ -5,8 +5,8 @@ The file has lines ``name=value``. Later ones win:
     SILTSTONE_CLIENT_CONFIG  <  --client-config FILE  <  an argument of a program
 
 A file may be shared with other programs, so names of other groups than ``security.``, ``ssl.`` and ``sasl.`` are left
-to those. Unknown names of these groups are refused, because a misspelt one would leave a connection less safe than its
-owner believes. Texts of errors show no values. ``tls`` makes connections of the settings.
+to those, but for ``bootstrap.servers``. Unknown names of these groups are refused, because a misspelt one would leave a
+connection less safe than its owner believes. Texts of errors show no values. ``tls`` makes connections of the settings.
 """
 
 import os
@@ -27,6 +27,7 @@ CONFIG_VARIABLE = "SILTSTONE_CLIENT_CONFIG"
 FILE_BYTES_MAX = 1 << 20
 GROUPS = ("security.", "ssl.", "sasl.", "https.", "siltstone.")
 LISTENER = "siltstone.listener"
+BOOTSTRAP = "bootstrap.servers"
 _FIELDS = {
     "security.protocol": "protocol",
     "ssl.ca.location": "authorities",
@@ -73,7 +74,8 @@ class InvalidClientConfig(InvalidRequest):
 class ClientSettings(msgspec.Struct, frozen=True):
     """Files are named by path; "" means none: the authorities of this machine, no certificate of one's own.
     ``listener``: the listener by which scans, sinks and streams reach the nodes of a store; "": the one that the store
-    names for its nodes. A client that is given an address has no use for it."""
+    names for its nodes. A client that is given an address has no use for it. ``bootstrap``: where a command connects
+    that was given no address."""
 
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     authorities: str = ""
@@ -91,6 +93,7 @@ class ClientSettings(msgspec.Struct, frozen=True):
     token_scope: str = ""
     https_authorities: str = ""
     listener: str = ""
+    bootstrap: str = ""
 
     @property
     def has_secret(self) -> bool:
@@ -155,6 +158,7 @@ def settings_of_mapping(given: Mapping[str, str], origin: str) -> ClientSettings
         password=secrets.get("password", NO_SECRET),
         client_secret=client_secret,
         listener=listener,
+        bootstrap=given.get(BOOTSTRAP, "").strip(),
         **tokens,
     )
 

@@ -111,6 +111,17 @@ def version_at(log: MetadataLog, time_ms: int) -> int:
     )
 
 
+def refuse_before_times(log: MetadataLog, version: int, time_ms: int) -> None:
+    """Refuses a time before the first that the log knows, which ``version_at`` answers by ``version``: a store of that
+    time cannot be told from one before it was made. Raises TimeNotHeld, Unavailable, CorruptData."""
+    if newest_time_ms(image_at(log, version)) != UNKNOWN_TIME_MS:
+        return
+    for number, entry in entries_after(log, version, log.head().version):
+        first_ms = max(map(known_time_ms, entry.records), default=UNKNOWN_TIME_MS)
+        if first_ms != UNKNOWN_TIME_MS:
+            raise TimeNotHeld(time_ms, first_ms, number)
+
+
 def oldest_version(log: MetadataLog) -> int:
     """Returns the oldest version that the log holds. Raises Unavailable."""
     return 0 if oldest_entry(log) <= 1 else log.snapshot_version() or 0

@@ -52,6 +52,16 @@ CONSOLE_SEARCH_BYTES_MAX = 64 * MIB
 """Records and bytes in objects among which one page looks for messages that pass a filter: a second of work. The page
 says how far it has looked, and offers to look further."""
 
+CONSOLE_DECODED_BYTES_MAX = 128 * MIB
+"""What the records of one page, or of one download, may have when they are decompressed: a batch of a few KiB may have
+as much (``DECOMPRESSED_BATCH_BYTES_MAX``), and thousands of them are among CONSOLE_SEARCH_BYTES_MAX."""
+
+CONSOLE_HEADER_BYTES = 256
+"""What a header counts besides its bytes: as much it takes in Python, and a batch may have millions of empty ones."""
+
+CONSOLE_HEADERS_MAX = 100
+"""Headers that are shown of one message. A download has all of them."""
+
 CONSOLE_VALUE_BYTES_MAX = 64 * KIB
 """What is shown of one key, value or header. The rest is counted, and a download has all of it."""
 
@@ -69,6 +79,15 @@ CONSOLE_QUERY_ROWS_MAX = 500
 CONSOLE_QUERY_BYTES_MAX = 1024 * MIB
 """Rows of a query that are shown, and stored bytes of the topics that a query of the console may read. ``siltstone
 sql`` reads more, and Spark as much as there is."""
+
+CONSOLE_QUERY_MEMORY_BYTES = 512 * MIB
+CONSOLE_QUERY_DISK_BYTES_MAX = 4 * 1024 * MIB
+CONSOLE_QUERY_PROCESS_BYTES_MAX = 1024 * MIB
+"""Memory of DuckDB for one query, what it writes to a temporary folder beyond that, and all memory of the process that
+runs the query: twice that of DuckDB, since it does not count everything. Two run at a time."""
+
+CONSOLE_ANSWER_BYTES_MAX = 64 * MIB
+"""The most that the rows of a query have as text: a file that a spreadsheet still opens. The page shows less."""
 
 CONSOLE_ROWS_MAX = 500
 """Rows of one table of a page, such as topics; a filter finds the others."""

@@ -17,17 +17,26 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from threading import Timer
 from typing import Any, Protocol
 
 import msgspec
 
 from siltstone.foundation.quantity_words import counted
-from siltstone.model.errors import InvalidRequest, did_you_mean
+from siltstone.model.errors import did_you_mean
 from siltstone.offline.context import MaintenanceContext
-from siltstone.record_columns.arrow import ArrowMissing, require_arrow
+from siltstone.record_columns.arrow import require_arrow
 from siltstone.record_columns.row_columns import KEY, OFFSET, PARTITION, TIMESTAMP, VALUE
 from siltstone.scanning.arguments import scan_request
+from siltstone.scanning.duckdb_tables import (
+    METADATA_SCHEMA,
+    QueryRefused,
+    connected,
+    load_table,
+    lock,
+    reason_of,
+    refuse_statements,
+    require_duckdb,
+)
 from siltstone.scanning.result import Scan
 from siltstone.scanning.scan import plan_scan
 from siltstone.topic_configs.table_export import KAFKA, RESCUED, infers_columns
@@ -35,22 +44,16 @@ from siltstone.topic_configs.values import list_items
 from siltstone.value_formats.settling import SAMPLE_VALUES
 
 MEMORY_LIMIT = "1GiB"
-_SETTINGS = {
-    "memory_limit": MEMORY_LIMIT, "autoload_known_extensions": "false", "autoinstall_known_extensions": "false",
-}  # fmt: skip
 _OF_RECORD = (PARTITION, OFFSET, TIMESTAMP, KEY)
 _COLUMNS = (VALUE, *_OF_RECORD)
 _NEXT_ROWS = 1_000
 TOPICS_SAID_MAX = 5
 """An error for an unknown topic names at most so many others: it stays on a line or two."""
-_CHANGES = frozenset({"ALTER", "DELETE", "DROP", "INSERT", "MERGE_INTO", "UPDATE"})
-"""Statements that would change the temporary tables only, and would be taken for a change of the topics."""
 _MISSING_TABLE = re.compile(r"Table with name (.+?) does not exist!")
 """DuckDB's error for a missing table; a suggestion from its own tables follows. A missing schema has another text:
 ``Table with name "my.topic" does not exist because schema "my" does not exist``."""
 
 
-METADATA_SCHEMA = "siltstone"
 _OF_SCHEMA = re.compile(rf"(?<![\w.\"])\"?{METADATA_SCHEMA}\"?\s*\.\s*\"?(\w+)", re.IGNORECASE)
 
 
@@ -65,10 +68,6 @@ class SchemaTables(Protocol):
         ...
 
 
-class QueryRefused(InvalidRequest):
-    """DuckDB cannot run the query."""
-
-
 class QueryRows(msgspec.Struct, frozen=True):
     """``notes`` say what of a topic could not be shown as it is."""
 
@@ -80,15 +79,69 @@ class QueryRows(msgspec.Struct, frozen=True):
 class QueryChoice(msgspec.Struct, frozen=True):
     """How values are decoded: as in ``siltstone.scan``, or ``auto``, which looks at the first values. ``columns``:
     ``infer``, or ``infer, at timestamp``, as in a scan: the fields of JSON values are found in a sample of the records,
-    and what no column can take is rescued. ``seconds_max``: how long DuckDB may take for the query itself; 0 means
-    without an end."""
+    and what no column can take is rescued."""
 
     value: str = "auto"
     registry: str = ""
     tail: str = "auto"
     isolation: str = "committed"
-    seconds_max: float = 0
     columns: str = ""
+
+
+class QueryTable(msgspec.Struct, frozen=True):
+    """A table that a query names. ``batches``: a pyarrow.RecordBatchReader, which can be read once."""
+
+    name: str
+    batches: Any
+    schema: str = ""
+
+
+class PlannedQuery:
+    """What a query reads. ``metadata`` are the tables of the schema ``siltstone``. A topic that ``reads`` refuses by
+    its name is not there: it is not read, and no error names it. Raises QueryRefused."""
+
+    def __init__(
+        self,
+        source: MaintenanceContext,
+        text: str,
+        words: QueryChoice,
+        metadata: SchemaTables | None = None,
+        reads: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        require_arrow()
+        self.text = text
+        self.notes: list[str] = []
+        self._source = source
+        self._words = words
+        self._metadata = metadata
+        self._there = [each for each in source.metadata.refresh().topics.values() if reads(each.name)]
+        self._topics = _distinct(topics_named(text, [each.name for each in self._there]), text)
+
+    def tables(self) -> Iterator[QueryTable]:
+        """Yields each table when the one before was read. Raises what planning and reading a scan raise."""
+        for topic in self._topics:
+            read, batches = _scanned(self._source, topic, self._words)
+            yield QueryTable(topic, batches)
+            self.notes += read.notes()
+        for name in metadata_named(self.text, () if self._metadata is None else self._metadata.names):
+            assert self._metadata is not None
+            table = self._metadata.table(name)
+            batches = require_arrow().RecordBatchReader.from_batches(table.schema(), table.batches())
+            yield QueryTable(name, batches, METADATA_SCHEMA)
+
+    def refusal(self, reason: str) -> QueryRefused:
+        """Says what is wrong: ``reason`` is DuckDB's, in one line."""
+        names = () if self._metadata is None else self._metadata.names
+        of_schema = [each for each in _OF_SCHEMA.findall(self.text) if names and each not in names]
+        if of_schema:
+            hint = did_you_mean(of_schema[0], names, f"the tables are {', '.join(names)}")
+            return QueryRefused(f"there is no table {METADATA_SCHEMA}.{of_schema[0]}: {hint}")
+        if missing_table := _MISSING_TABLE.search(reason):
+            name = missing_table[1]
+            known = [each.name for each in self._there if not each.is_internal]
+            hint = did_you_mean(name, known, _listed(known), suggestions_max=1)
+            return QueryRefused(f"there is no topic {name}: {hint}")
+        return QueryRefused(f"{reason}; topics in the query: {', '.join(self._topics) or 'none'}")
 
 
 @contextmanager
@@ -97,57 +150,25 @@ def run_query(
     text: str,
     words: QueryChoice | None = None,
     metadata: SchemaTables | None = None,
-    reads: Callable[[str], bool] = lambda _: True,
 ) -> Iterator[QueryRows]:
-    """The rows are read inside of the ``with``. ``metadata`` are the tables of the schema ``siltstone``. A topic that
-    ``reads`` refuses by its name is not there: it is not read, and no error names it. Raises
+    """Runs the query in this process, for the user of this program. The rows are read inside of the ``with``. Raises
     QueryRefused, ArrowMissing without DuckDB, and what planning and reading a scan raise."""
-    try:
-        import duckdb  # noqa: PLC0415  an extra
-    except ModuleNotFoundError as missing:
-        raise ArrowMissing("SQL needs DuckDB; install it: pip install 'siltstone[sql]'") from missing
-    require_arrow()
-    try:
-        kinds = [each.type.name for each in duckdb.extract_statements(text)]
-    except duckdb.Error:  # the query raises it again, and its error names the topics
-        kinds = ["INVALID"]
-    _check(kinds)
-    there = [each for each in source.metadata.refresh().topics.values() if reads(each.name)]
-    topics = _distinct(topics_named(text, [each.name for each in there]), text)
+    duckdb = require_duckdb()
+    refuse_statements(text)
+    planned = PlannedQuery(source, text, words or QueryChoice(), metadata)
     with (
         tempfile.TemporaryDirectory(prefix="siltstone-sql-") as folder,
-        closing(duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": folder})) as connection,
+        closing(connected({"memory_limit": MEMORY_LIMIT, "temp_directory": folder})) as connection,
     ):
-        notes: list[str] = []
-        for topic in topics:
-            notes += _load(connection, source, topic, words or QueryChoice())
-        for name in metadata_named(text, () if metadata is None else metadata.names):
-            assert metadata is not None
-            _load_metadata(connection, name, metadata.table(name))
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
-        late = Timer(words.seconds_max if words else 0, connection.interrupt)
+        for each in planned.tables():
+            load_table(connection, each.schema, each.name, each.batches)
+        lock(connection)
         try:
-            if words is not None and words.seconds_max:
-                late.start()
             found = connection.execute(text)
-            yield QueryRows(tuple(each[0] for each in found.description or ()), _rows(found), tuple(notes))
+            columns = tuple(each[0] for each in found.description or ())
+            yield QueryRows(columns, _rows(found), tuple(planned.notes))
         except duckdb.Error as cause:
-            reason = " ".join(str(cause).split("\n\n")[0].split())
-            of_schema = [each for each in _OF_SCHEMA.findall(text) if metadata and each not in metadata.names]
-            if metadata and of_schema:
-                hint = did_you_mean(
-                    of_schema[0], metadata.names, f"the tables are {', '.join(metadata.names)}"
-                )
-                raise QueryRefused(f"there is no table {METADATA_SCHEMA}.{of_schema[0]}: {hint}") from cause
-            if missing_table := _MISSING_TABLE.search(reason):
-                name = missing_table[1]
-                known = [each.name for each in there if not each.is_internal]
-                hint = did_you_mean(name, known, _listed(known), suggestions_max=1)
-                raise QueryRefused(f"there is no topic {name}: {hint}") from cause
-            raise QueryRefused(f"{reason}; topics in the query: {', '.join(topics) or 'none'}") from cause
-        finally:
-            late.cancel()
+            raise planned.refusal(reason_of(cause)) from cause
 
 
 def _listed(topics: Sequence[str]) -> str:
@@ -157,15 +178,6 @@ def _listed(topics: Sequence[str]) -> str:
         return "the store has no topics"
     more = f" and {len(topics) - TOPICS_SAID_MAX} more" if len(topics) > TOPICS_SAID_MAX else ""
     return f"the topics are {', '.join(sorted(topics)[:TOPICS_SAID_MAX])}{more}"
-
-
-def _check(kinds: Sequence[str]) -> None:
-    """``kinds``: those of the statements, in DuckDB's words. Raises QueryRefused."""
-    if not kinds:
-        raise QueryRefused("the query is empty: write one, such as 'select * from TOPIC limit 10'")
-    for kind in kinds:
-        if kind in _CHANGES:
-            raise QueryRefused(f"{kind.split('_')[0]} is not allowed: a query reads topics and changes none")
 
 
 def topics_named(text: str, topics: Iterable[str]) -> list[str]:
@@ -203,24 +215,32 @@ def metadata_named(text: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name in named]
 
 
-def _load_metadata(connection: Any, name: str, table: Any) -> None:
-    """Loads a table of the metadata into the schema ``siltstone``."""
-    batches = require_arrow().RecordBatchReader.from_batches(table.schema(), table.batches())
-    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {METADATA_SCHEMA}")
-    connection.register("incoming", batches)
-    connection.execute(f"CREATE TABLE {METADATA_SCHEMA}.{name} AS SELECT * FROM incoming")  # noqa: S608  of a list
-    connection.unregister("incoming")
-
-
 def _rows(found: Any) -> Iterator[tuple[Any, ...]]:
     while rows := found.fetchmany(_NEXT_ROWS):
         yield from rows
 
 
-def _load(connection: Any, source: MaintenanceContext, topic: str, words: QueryChoice) -> list[str]:
-    """Loads a topic into a table of its name; returns notes."""
+class _Read(msgspec.Struct):
+    """A topic that is being read: ``notes`` are complete when the batches are read. ``rescued`` counts rows with values
+    that no column could take."""
+
+    topic: str
+    scan: Scan
+    rescued: int = 0
+
+    def notes(self) -> list[str]:
+        notes = [f"{self.topic}: {self.scan.bad_values}"] if self.scan.bad_values.count else []
+        if self.rescued:
+            notes.append(
+                f"{self.topic}: {counted(self.rescued, 'row')} with values in {RESCUED}, where no column fits"
+            )
+        return notes
+
+
+def _scanned(source: MaintenanceContext, topic: str, words: QueryChoice) -> tuple[_Read, Any]:
+    """Returns the scan of a topic, and its rows as a pyarrow.RecordBatchReader."""
     if words.columns:
-        return _load_found(connection, source, topic, words)
+        return _scanned_found(source, topic, words)
     wish: dict[str, Any] = {"value": words.value, "registry": words.registry}
     if words.value == "auto":
         wish = {"value": _kind_of(source, topic, words)}
@@ -230,18 +250,15 @@ def _load(connection: Any, source: MaintenanceContext, topic: str, words: QueryC
         topic, columns=_COLUMNS, tail=words.tail, isolation=words.isolation, bad_values="null", **wish
     )
     scan = Scan(plan_scan(source, request))
-    arrow = require_arrow()
     schema = _flattened_schema(scan.schema)
-    batches = arrow.RecordBatchReader.from_batches(
-        schema, (_flattened(each, schema) for each in scan.batches())
-    )
-    _fill(connection, topic, batches)
-    return [f"{topic}: {scan.bad_values}"] if scan.bad_values.count else []
+    read = _Read(topic, scan)
+    batches = (_flattened(each, schema) for each in scan.batches())
+    return read, require_arrow().RecordBatchReader.from_batches(schema, batches)
 
 
-def _load_found(connection: Any, source: MaintenanceContext, topic: str, words: QueryChoice) -> list[str]:
-    """Loads a topic whose columns are found; returns a note if something was rescued. Raises QueryRefused for columns
-    without ``infer``: a query names the columns that it wants by itself."""
+def _scanned_found(source: MaintenanceContext, topic: str, words: QueryChoice) -> tuple[_Read, Any]:
+    """Returns a topic whose columns are found. Raises QueryRefused for columns without ``infer``: a query names the
+    columns that it wants by itself."""
     if not infers_columns(tuple(list_items(words.columns))):
         raise QueryRefused(
             f"columns {words.columns!r} do not have the word infer: write infer, or infer and the columns whose types"
@@ -252,29 +269,15 @@ def _load_found(connection: Any, source: MaintenanceContext, topic: str, words: 
         value="json" if words.value == "auto" else words.value,
     )  # fmt: skip
     scan = Scan(plan_scan(source, request))
-    arrow = require_arrow()
-    schema = _found_schema(scan.schema)
-    _fill(
-        connection,
-        topic,
-        arrow.RecordBatchReader.from_batches(schema, (_found_rows(each, schema) for each in scan.batches())),
-    )
-    (rescued,) = connection.execute(f"SELECT count({RESCUED}) FROM {_quoted(topic)}").fetchone()  # noqa: S608
-    return (
-        [f"{topic}: {counted(rescued, 'row')} with values in {RESCUED}, where no column fits"]
-        if rescued
-        else []
-    )
+    read, schema = _Read(topic, scan), _found_schema(scan.schema)
 
+    def rows() -> Iterator[Any]:
+        for each in scan.batches():
+            found = _found_rows(each, schema)
+            read.rescued += found.num_rows - found.column(RESCUED).null_count
+            yield found
 
-def _fill(connection: Any, topic: str, batches: Any) -> None:
-    connection.register("incoming", batches)
-    connection.execute(f"CREATE TEMP TABLE {_quoted(topic)} AS SELECT * FROM incoming")  # noqa: S608  quoted
-    connection.unregister("incoming")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return read, require_arrow().RecordBatchReader.from_batches(schema, rows())
 
 
 def _kind_of(source: MaintenanceContext, topic: str, words: QueryChoice) -> str | None:

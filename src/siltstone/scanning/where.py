@@ -21,14 +21,16 @@ JSON object, if the expression names a field. A key or value that is no UTF-8 is
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Timer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from siltstone.kafka_client.following import Found
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import InvalidRequest
 from siltstone.record_columns.arrow import ArrowMissing, require_arrow
+
+if TYPE_CHECKING:
+    from siltstone.kafka_client.following import Found
 
 _SETTINGS = {"autoload_known_extensions": "false", "autoinstall_known_extensions": "false"}
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -74,7 +76,7 @@ class Where:
         with self._in_time():
             self._check()
 
-    def matches(self, found: Sequence[Found]) -> list[bool]:
+    def matches(self, found: "Sequence[Found]") -> list[bool]:
         """Returns for each record whether it matches. Raises WhereRefused when it takes too long."""
         with self._in_time():
             return self._matching(found)
@@ -92,7 +94,7 @@ class Where:
         finally:
             late.cancel()
 
-    def _matching(self, found: Sequence[Found]) -> list[bool]:
+    def _matching(self, found: "Sequence[Found]") -> list[bool]:
         documents = [_document(record.value) for _, record in found] if self._fields else [None] * len(found)
         try:
             matching = self._evaluated(found, documents)
@@ -104,7 +106,7 @@ class Where:
             return matching
         return [is_one and each is not None for is_one, each in zip(matching, documents, strict=True)]
 
-    def _alone(self, found: Found, document: Mapping[str, Any] | None) -> bool:
+    def _alone(self, found: "Found", document: Mapping[str, Any] | None) -> bool:
         try:
             return self._evaluated([found], [document])[0]
         except self._interrupted:
@@ -112,13 +114,15 @@ class Where:
         except self._failures:
             return False
 
-    def _evaluated(self, found: Sequence[Found], documents: Sequence[Mapping[str, Any] | None]) -> list[bool]:
+    def _evaluated(
+        self, found: "Sequence[Found]", documents: Sequence[Mapping[str, Any] | None]
+    ) -> list[bool]:
         arrow = self._arrow
         rows = [_taken(document, self._fields) for document in documents]
         columns = {name: arrow.array([row[name] for row in rows]) for name in self._fields}
         return self._asked(columns, found)
 
-    def _asked(self, columns: Mapping[str, Any], found: Sequence[Found]) -> list[bool]:
+    def _asked(self, columns: Mapping[str, Any], found: "Sequence[Found]") -> list[bool]:
         arrow = self._arrow
         # DuckDB has no table without a column.
         fields = arrow.table({**columns} or {"_": arrow.nulls(len(found))})
@@ -127,7 +131,7 @@ class Where:
         matched = {row for (row,) in self._connection.execute(self._query).fetchall()}
         return [row in matched for row in range(len(found))]
 
-    def _records(self, found: Sequence[Found]) -> Any:
+    def _records(self, found: "Sequence[Found]") -> Any:
         arrow = self._arrow
         keys = arrow.array([_text(record.key) for _, record in found], arrow.string())
         times = [record.timestamp_ms * 1000 for _, record in found]

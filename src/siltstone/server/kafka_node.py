@@ -40,7 +40,7 @@ from siltstone.server.admin.users import BrokerUsers
 from siltstone.server.components import Node, open_node
 from siltstone.server.network.addresses import ListenerAddress, bracketed
 from siltstone.server.network.certificates import Certificates, watched_certificates
-from siltstone.server.network.listener_settings import PLAIN
+from siltstone.server.network.listener_settings import PLAIN, CertificateWanted
 from siltstone.server.network.listeners import BoundListeners, Listeners, bind_listeners
 from siltstone.server.network.statistics import NetworkStatistics
 from siltstone.server.node_listeners import encrypted_listeners
@@ -244,7 +244,11 @@ async def _with_console(
 
     loop = asyncio.get_running_loop()
     calls = BrokerCalls(answers_of(running.broker), running.listeners.listeners[0], loop, clock, rng)
-    wants_login = any(each.protocol.wants_login for each in running.listeners.listeners)
+    names = (each.name for each in running.listeners.listeners)
+    clients_prove = any(each.protocol.wants_login for each in running.listeners.listeners) or any(
+        settings.named_listeners.get(name, PLAIN).tls_client_auth is CertificateWanted.REQUIRED
+        for name in names
+    )
     node = running.node
     store = NodeConsoleStore(
         settings,
@@ -253,12 +257,12 @@ async def _with_console(
         node.buckets,
         clock,
         rng,
-        tail="committed" if wants_login else "auto",
+        tail="committed" if clients_prove else "auto",
         calls=calls,
     )
     endpoints = admin.endpoints
     async with console_of(
-        store, endpoints.access, endpoints.is_host, rng, clients_log_in=wants_login
+        store, endpoints.access, endpoints.is_host, rng, clients_prove=clients_prove
     ) as console:
         admin.serve_console(console)
         yield

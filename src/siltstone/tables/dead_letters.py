@@ -6,14 +6,19 @@ letters again.
 
 from collections import Counter
 from collections.abc import Mapping
-from itertools import islice
+from itertools import takewhile
 
 import msgspec
 
+from siltstone.model.limits import MIB
 from siltstone.tables.formats.port import LoadedTable, TableUse, folder_of
 from siltstone.tables.layout import REASON
 from siltstone.tables.reading import opened_file
 from siltstone.tables.replaying import OTHER_REASONS, REASONS_MAX, DeadLetter, dead_letters_of
+
+LETTER_BYTES_MAX = 64 * MIB
+"""When the keys and values of the letters have so much together, no further one is returned: a record that does not fit
+may be as large as its batch, DECOMPRESSED_BATCH_BYTES_MAX."""
 
 COUNTED_MAX = 200_000
 """So many dead letters have their reasons counted: a second of reading one column."""
@@ -30,7 +35,12 @@ class DeadLettersShown(msgspec.Struct, frozen=True):
 
 
 def shown_dead_letters(
-    table: LoadedTable, location: str, letters_max: int, reason: str = "", counted_max: int = COUNTED_MAX
+    table: LoadedTable,
+    location: str,
+    letters_max: int,
+    reason: str = "",
+    counted_max: int = COUNTED_MAX,
+    bytes_max: int = LETTER_BYTES_MAX,
 ) -> DeadLettersShown:
     """``table`` has the dead letters, below ``location``. ``reason``: only letters with this reason are returned.
     Raises TableFileRefused, TableHasUnknownFeatures, and what the store raises."""
@@ -39,6 +49,10 @@ def shown_dead_letters(
     reasons: Counter[str] = Counter()
     letters: list[DeadLetter] = []
     counted = 0
+
+    def has_room() -> bool:
+        return len(letters) < letters_max and sum(map(_size_bytes, letters)) < bytes_max
+
     for file in table.files():
         if counted >= counted_max:
             break
@@ -46,15 +60,20 @@ def shown_dead_letters(
             for rows in opened.batches([REASON]):
                 count_reasons(reasons, rows.column(REASON).to_pylist())
                 counted += rows.num_rows
-        if len(letters) < letters_max:
+        if has_room():
             with opened_file(location, folder, file) as opened:
                 for rows in opened.batches():
                     record = {name: rows.column(name) for name in rows.schema.names}
                     wanted = (each for each in dead_letters_of(record) if reason in ("", each.reason))
-                    letters += islice(wanted, letters_max - len(letters))
-                    if len(letters) >= letters_max:
+                    for each in takewhile(lambda _: has_room(), wanted):
+                        letters.append(each)  # noqa: PERF402  each takes room of the next
+                    if not has_room():
                         break
     return DeadLettersShown(table.rows, counted, dict(reasons.most_common()), tuple(letters))
+
+
+def _size_bytes(letter: DeadLetter) -> int:
+    return len(letter.key or b"") + len(letter.value or b"")
 
 
 def count_reasons(reasons: Counter[str], found: list[str | None]) -> None:

@@ -12,7 +12,7 @@ from siltstone.backups.backing_up import back_up
 from siltstone.backups.manifest import MANIFEST_FILE, METADATA_FILE, DamagedBackup, encode_manifest
 from siltstone.backups.restoring import ObjectsNotKept, RestoreRefused, read_manifest, restore
 from siltstone.maintenance.checking.check import check
-from siltstone.metadata.history import VersionNotHeld, image_at
+from siltstone.metadata.history import TimeNotHeld, VersionNotHeld, image_at
 from siltstone.metadata.store.sqlite import SqliteLog
 from siltstone.metadata.store_id import RESTORED_KEY
 from siltstone.object_store.memory import MemoryStore
@@ -87,6 +87,12 @@ def test_an_earlier_version_has_its_objects_alone(place: Place) -> None:
     assert at.objects.count <= len(place.image.objects) and at.version < place.image.version
     with pytest.raises(VersionNotHeld):
         place.restore(version=place.image.version + 1)
+
+
+def test_a_time_before_the_store_is_refused_with_the_first_there_is(place: Place) -> None:
+    with pytest.raises(TimeNotHeld, match="does not reach back to 1970-01-01"):
+        place.restore(settings=place.settings("before"), time_ms=1)
+    assert not (place.settings("before").folder / "metadata.sqlite").exists()
 
 
 @pytest.mark.parametrize("there", ["metadata", "object"])

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -42,6 +44,21 @@ def test_what_is_typed_wins_over_the_environment() -> None:
     assert last_line("inner", SILTSTONE_BOOTSTRAP="e:3") == "inner e:3 False"
     assert last_line("--bootstrap", "a:1", "inner", SILTSTONE_BOOTSTRAP="e:3") == "inner a:1 False"
     assert last_line("inner", "--bootstrap", "a:1", SILTSTONE_BOOTSTRAP="e:3") == "inner a:1 False"
+
+
+def test_the_file_says_where_unless_somebody_has_typed_it(tmp_path: Path) -> None:
+    """A file is often shared with programs of librdkafka, which take the address of it."""
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers = f:4,g:5\n")
+    options = ("--client-config", str(file))
+    assert last_line(*options) == "group f:4 False"
+    assert last_line(*options, "inner") == last_line("inner", *options) == "inner f:4 False"
+    assert last_line("inner", SILTSTONE_CLIENT_CONFIG=str(file)) == "inner f:4 False"
+    assert last_line(*options, "--bootstrap", "a:1", "inner") == "inner a:1 False"
+    assert last_line("inner", *options, SILTSTONE_BOOTSTRAP="e:3") == "inner e:3 False"
+    file.write_text("bootstrap.servers=nonsense:nonsense\n")
+    failure = CliRunner().invoke(group, ["inner", *options], env={"SILTSTONE_BOOTSTRAP": None}).exception
+    assert "bootstrap.servers in" in str(failure)
 
 
 @group.command()

@@ -16,7 +16,7 @@ from siltstone.console.application import (
     time_ms_of,
 )
 from siltstone.console.pages import PAGES
-from siltstone.console.visitors import UnknownVisitor, Visitor
+from siltstone.console.visitors import UnknownVisitor, Visitor, VisitorSession
 from siltstone.console.watchers import WATCHER, Watchers
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.console_limits import CONSOLE_WATCHERS_MAX
@@ -41,7 +41,9 @@ class PlainStore:
 
 class GateWorld:
     def __init__(self) -> None:
-        self.visitor: Visitor | UnknownVisitor = Visitor("ada", "form-token", may_change=True)
+        self.visitor: Visitor | UnknownVisitor | VisitorSession = Visitor(
+            "ada", "form-token", may_change=True
+        )
         self.shown: list[dict[str, str]] = []
         self.failure: Exception | None = None
         pages = (
@@ -53,7 +55,7 @@ class GateWorld:
         )
         self.console = Console(PlainStore(), self, pages, {"127.0.0.1", "localhost"}.__contains__)  # type: ignore[arg-type]
 
-    async def visitor_of(self, request: object) -> Visitor | UnknownVisitor:
+    async def visitor_of(self, request: object) -> Visitor | UnknownVisitor | VisitorSession:
         return self.visitor
 
     async def show(self, asked: Asked) -> Response:
@@ -128,6 +130,36 @@ async def test_wc06_a_change_is_not_asked_for_by_get_and_not_made_by_those_who_o
     world.visitor = Visitor("everybody", "", may_change=True)
     assert (await world.ask("/change", form={"token": ""})).status == 403, "a visitor without a session"
     assert world.shown == []
+
+
+@pytest.mark.parametrize(
+    ("site", "dest", "status"),
+    [
+        ("same-origin", "empty", 200), ("none", "document", 200), ("cross-site", "document", 200),
+        ("cross-site", "image", 403), ("cross-site", "iframe", 403), ("same-site", "script", 403),
+        ("same-site", "", 403),
+    ],
+)  # fmt: skip
+@in_loop
+async def test_wc06_the_page_of_another_site_or_port_fetches_nothing(site: str, dest: str, status: int):
+    """A picture whose address is a query would have it run, with the cookie of the session if the other page is of this
+    machine, too: a cookie knows no ports."""
+    world = GateWorld()
+    headers = {"sec-fetch-site": site, "sec-fetch-dest": dest}
+    assert (await world.ask("/plain", headers=headers)).status == status
+    assert len(world.shown) == (status == 200)
+    changed = await world.ask("/change", headers=headers, form={"token": "form-token"})
+    assert changed.status == (200 if site in ("same-origin", "none") else 403)
+
+
+@in_loop
+async def test_wc04_a_link_leads_to_a_page_that_asks_for_the_next_one_itself():
+    """After a redirection the browser would not send the cookie, if the page of another site had the link."""
+    world = GateWorld()
+    world.visitor = VisitorSession("siltstone-console-1", "secret")
+    answer = await world.ask("/plain", headers={"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"})
+    assert answer.status == 200 and '<meta http-equiv="refresh" content="0; url=/plain">' in answer.text
+    assert "secret" in answer.headers["set-cookie"] and "secret" not in answer.text
 
 
 @pytest.mark.parametrize(

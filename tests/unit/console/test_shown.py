@@ -46,3 +46,11 @@ def test_bytes_without_text_are_shown_with_their_positions():
 def test_a_decoded_value_is_shown_as_json():
     assert shown_value({"a": 1}).full == '{\n  "a": 1\n}'
     assert shown_value(b"raw").full == "raw"
+
+
+def test_wc17_deep_json_is_not_indented_into_a_page_of_megabytes() -> None:
+    deep = b"[" * 900 + b"1," * 20_000 + b"1" + b"]" * 900
+    shown = shown_bytes(deep)
+    assert (shown.kind, shown.full) == ("json", deep.decode())
+    wide = b"[" + b"[1,2]," * 9_000 + b"0]"
+    assert len(shown_bytes(wide).full) > 2 * len(wide), "many lists of few members are shown with indents"

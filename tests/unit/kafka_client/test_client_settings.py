@@ -58,7 +58,13 @@ def test_a_file_by_librdkafkas_names(tmp_path: Path) -> None:
     file.chmod(0o640)
     found = settings_of_file(file)
     assert found == ClientSettings(
-        SecurityProtocol.SSL, "/etc/ca.pem", "/etc/me.pem", "/etc/me-key.pem", Secret("p=w"), checks_host=True
+        SecurityProtocol.SSL,
+        "/etc/ca.pem",
+        "/etc/me.pem",
+        "/etc/me-key.pem",
+        Secret("p=w"),
+        checks_host=True,
+        bootstrap="b:1",
     )
     assert "p=w" not in repr(found)
     assert settings_of_process({CONFIG_VARIABLE: str(file)}) == found

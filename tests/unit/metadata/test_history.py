@@ -12,6 +12,7 @@ from siltstone.metadata.history import (
     newest_time_ms,
     oldest_entry,
     oldest_version,
+    refuse_before_times,
     time_text,
     version_at,
 )
@@ -90,6 +91,18 @@ def test_the_version_at_a_time_is_the_last_whose_known_time_is_not_after_it() ->
         later = [number for number, each in enumerate(times) if each > time_ms]
         assert version_at(log, time_ms) == (later[0] if later else len(times))
     assert newest_time_ms(world.image) == max(times)
+
+
+def test_a_time_before_the_first_known_one_can_be_refused() -> None:
+    world = queried_world()
+    log = logged(world)
+    times = [max((known_time_ms(each) for each in records), default=0) for records in world.log]
+    number, first_ms = next((number, each) for number, each in enumerate(times, 1) if each)
+    refuse_before_times(log, version_at(log, first_ms), first_ms)
+    with pytest.raises(TimeNotHeld) as found:
+        refuse_before_times(log, version_at(log, first_ms - 1), first_ms - 1)
+    assert (found.value.oldest, found.value.oldest_ms) == (number, first_ms)
+    refuse_before_times(MemoryLog(), 0, 1)
 
 
 def test_a_time_before_the_snapshot_is_refused_and_the_oldest_is_named() -> None:

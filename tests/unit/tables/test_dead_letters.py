@@ -1,5 +1,6 @@
 from collections import Counter
 
+from siltstone.model.limits import MIB
 from siltstone.tables.dead_letters import DeadLettersShown, count_reasons, shown_dead_letters
 from siltstone.tables.formats.choosing import open_format
 from siltstone.tables.replaying import OTHER_REASONS, REASONS_MAX
@@ -7,12 +8,12 @@ from support.maintenance.table_world import TableWorld
 
 
 def shown(
-    world: TableWorld, letters_max: int = 10, reason: str = "", counted_max: int = 1_000
+    world: TableWorld, letters_max: int = 10, reason: str = "", counted_max: int = 1_000, bytes_max: int = MIB
 ) -> DeadLettersShown:
     with open_format("parquet", world.settings) as tables:
         table = tables.load("kafka.t__errors")
         assert table is not None
-        return shown_dead_letters(table, world.settings.location, letters_max, reason, counted_max)
+        return shown_dead_letters(table, world.settings.location, letters_max, reason, counted_max, bytes_max)
 
 
 def with_letters(world: TableWorld, *values: str) -> int:
@@ -45,6 +46,13 @@ def test_reading_is_bounded(plain: TableWorld) -> None:
     assert (found.rows, found.counted, len(found.letters)) == (10, 10, 3)
     few = shown(plain, counted_max=4)
     assert (few.rows, few.counted) == (10, 5), "a file is counted whole"
+
+
+def test_wc17_large_letters_are_few(plain: TableWorld) -> None:
+    with_letters(plain, *["x" * 100] * 5)
+    assert len(shown(plain, bytes_max=250).letters) == 3, "there was room before the third"
+    assert len(shown(plain, bytes_max=50).letters) == 1, "the first one is shown, however large it is"
+    assert len(shown(plain, bytes_max=500).letters) == 5
 
 
 def test_reasons_are_bounded() -> None:

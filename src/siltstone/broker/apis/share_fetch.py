@@ -8,6 +8,7 @@ acquired is always sent, and is charged afterwards: an answer without it would l
 from collections.abc import Iterable, Sequence
 
 from siltstone.broker.apis.share_leaders import Hints, hints_of
+from siltstone.broker.deliveries.steps import AcknowledgeType
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import AnswerInPieces, RequestContext
 from siltstone.broker.shares.acknowledging import acknowledge_batches
@@ -22,6 +23,7 @@ from siltstone.broker.shares.sessions import (
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.share_fetch import (
     AcquiredRecords,
+    PiggybackAcknowledgement,
     ShareFetchedPartition,
     ShareFetchedTopic,
     ShareFetchEndpoint,
@@ -30,7 +32,7 @@ from siltstone.kafka_protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from siltstone.model.acls import AclOperation
+from siltstone.model.acls import AclOperation, AclResourceType
 from siltstone.runtime.turns import side_by_side
 
 STRICT_MODE = 1
@@ -139,6 +141,7 @@ async def _fetched(
     parts: BrokerParts, context: RequestContext, wish: ShareWish, session: ShareSession, wait_ms: int
 ) -> dict[SharedPartition, AcquiredBatches | ErrorCode]:
     """Returns the partitions with records or errors; one with records is looked at last next time."""
+    rights = context.rights.version
     places: list[SharedIndex] = []
     found: dict[SharedPartition, AcquiredBatches | ErrorCode] = {}
     for partition in session.partitions:
@@ -148,7 +151,10 @@ async def _fetched(
         else:
             places.append(place)
     fetching = ShareFetching(parts.shares, parts.partitions, parts.clock)
-    for row in await fetching.fetch(wish, places, 0 if found else wait_ms):
+    rows = await fetching.fetch(wish, places, 0 if found else wait_ms)
+    if context.rights.version != rights:  # they may have changed while the fetch waited
+        rows = await _still_allowed(parts, context, wish, rows)
+    for row in rows:
         partition = (row.place.topic.topic_id, row.place.index)
         if not parts.cluster.serves:  # looked at last: the node may have been stopped while it read (N22)
             found[partition] = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -159,6 +165,38 @@ async def _fetched(
             if partition in session.partitions:
                 session.partitions.move_to_end(partition)
     return found
+
+
+async def _still_allowed(
+    parts: BrokerParts, context: RequestContext, wish: ShareWish, rows: Sequence[AcquiredBatches]
+) -> list[AcquiredBatches]:
+    """Returns the rows that the client may read still, and errors for topics that it may not read any more. What was
+    acquired of the others is released, for other members. Without the group, the next request says why."""
+    has_group = context.may(AclOperation.READ, AclResourceType.GROUP, wish.group_id)
+    allowed = []
+    for row in rows:
+        has_topic = context.may_topic(AclOperation.READ, row.place.topic.name)
+        if has_group and has_topic:
+            allowed.append(row)
+            continue
+        released = [
+            PiggybackAcknowledgement(
+                first_offset=each.first, last_offset=each.end - 1, acknowledge_types=[AcknowledgeType.RELEASE]
+            )
+            for each in row.ranges
+        ]
+        await acknowledge_batches(
+            parts.shares,
+            wish.group_id,
+            wish.member_id,
+            row.place.topic,
+            row.place.index,
+            context.api_version,
+            released,
+        )
+        if not has_topic:
+            allowed.append(AcquiredBatches(row.place, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    return allowed
 
 
 def _response(

@@ -91,7 +91,13 @@ def list_topics(choice: ClusterChoice, internal: bool, rate_seconds: float | Non
         print_json({"topics": rows})
         return
     if not rows:
-        results().print("There are no topics yet; siltstone topics create NAME creates one.", markup=False)
+        user = cluster.security.settings.username
+        hidden = f", or none that {user} may see" if user else ""
+        results().print(
+            f"There are no topics yet{hidden}; siltstone topics create NAME creates one.",
+            markup=False,
+            soft_wrap=True,
+        )
         return
     results().print(topics_table(rows, rates=rate_seconds is not None))
     for row in rows:

@@ -51,6 +51,7 @@ class ConfigChange(msgspec.Struct, frozen=True):
 async def configs(asked: Asked) -> Response:
     """The form."""
     found = topic_of(asked)
+    _refuse_unseen(asked, found.name)
     fields = [_plain(each) for each in configs_shown(asked.store.image, found)]
     return _page(asked, found.name, fields, done=asked.query("changed") == "1")
 
@@ -58,6 +59,7 @@ async def configs(asked: Asked) -> Response:
 async def configure(asked: Asked) -> Response:
     """Sets what was typed, all of it or nothing."""
     found = topic_of(asked)
+    _refuse_unseen(asked, found.name)
     if not asked.visitor.changes_configs(found.name):
         raise PageRefused(403, f"{asked.visitor.name} may not alter configurations of {found.name}")
     fields = [_typed(each, asked.form) for each in configs_shown(asked.store.image, found)]
@@ -80,6 +82,14 @@ async def configure(asked: Asked) -> Response:
         return _page(asked, found.name, marked, 400, refusal="nothing was changed: a value was refused")
     await asked.store.refresh()
     return RedirectResponse(f"/topics/{quote(found.name, safe='')}/configs?changed=1", 303)
+
+
+def _refuse_unseen(asked: Asked, topic: str) -> None:
+    """Raises PageRefused. Some may describe a topic, and not its configurations, as in Kafka."""
+    if not asked.visitor.describes_configs(topic):
+        raise PageRefused(
+            403, f"{asked.visitor.name} may not see configurations of {topic}: DESCRIBE_CONFIGS is the right"
+        )
 
 
 def _configured(store: ConsoleStore, visitor: Visitor, topic: str, change: ConfigChange) -> dict[str, str]:

@@ -12,10 +12,12 @@ from siltstone.carrying.pipeline.set_aside import all_set_aside, why_late
 from siltstone.console.application import Asked, PageRefused, number_of
 from siltstone.console.runs import refuse_in_a_broker
 from siltstone.console.store import ConsoleStore
+from siltstone.console.visitors import Visitor
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.overview import Overview, objects_words, overview
 from siltstone.metadata.commands import CancelJob
 from siltstone.metadata.entities import JobState
+from siltstone.model.audit import shortened
 from siltstone.model.console_limits import CONSOLE_PLAN_SECONDS_MAX
 from siltstone.offline.context import check_metadata_is_newest
 from siltstone.offline.kind_rows import KIND_NAMES
@@ -67,7 +69,7 @@ async def cancel(asked: Asked) -> Response:
     found = None if (number := number_of(part)) is None else asked.store.image.jobs.get(number)
     if found is None or found.state is not JobState.RUNNING:
         raise PageRefused(404, f"job {part} does not run")
-    await asked.run(partial(_cancel, asked.store, found.job_id))
+    await asked.run(partial(_cancel, asked.store, asked.visitor, found.job_id))
     return RedirectResponse("/maintenance", 303)
 
 
@@ -102,6 +104,8 @@ def _planned(store: ConsoleStore, kinds: tuple[str, ...], is_forced: bool) -> Ov
     return overview(store.context, chosen_kinds(store.kind_settings, kinds), Scope(is_forced=is_forced))
 
 
-def _cancel(store: ConsoleStore, job_id: int) -> None:
+def _cancel(store: ConsoleStore, visitor: Visitor, job_id: int) -> None:
+    """The report of the job names a user of the store, since no request of Kafka's protocol stands in the audit."""
     check_metadata_is_newest(store.context)
-    store.context.metadata.execute(CancelJob(job_id, f"cancelled in the console on {platform.node()}"))
+    by = f" by {shortened(str(visitor.principal))} from {visitor.host}" if visitor.host else ""
+    store.context.metadata.execute(CancelJob(job_id, f"cancelled in the console on {platform.node()}{by}"))

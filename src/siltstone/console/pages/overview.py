@@ -30,24 +30,27 @@ async def _values(asked: Asked) -> dict[str, Any]:
     facts = await asked.facts()
     image = facts.image
     shown = [each for each in await asked.seen_topics() if not each.is_internal]
-    space = await store.run(store.context.space)
-    rates = store.history.rates()
+    of_cluster = asked.visitor.describes_cluster
+    spaces = (await store.run(store.context.space)).spaces if of_cluster else ()
+    rates = store.history.rates() if of_cluster else []
     fastest = nlargest(FASTEST, shown, key=lambda each: each.grown_bytes)
     return {
         "topics": shown,
         "partitions": sum(each.partitions for each in shown),
         "records": sum(each.records for each in shown),
         "objects": facts.objects,
-        "nodes": node_views(image, facts.moves),
-        "spaces": space.spaces,
+        "nodes": node_views(image, facts.moves) if of_cluster else [],
+        "of_cluster": of_cluster,
+        "spaces": spaces,
         "problems": problems(
             image,
             now_ms,
             asked.visitor.sees,
-            space.spaces,
+            spaces,
             store.context.metadata.read_only_note,
             facts.tables,
             facts.oldest,
+            of_cluster=of_cluster,
         ),
         "fastest": [(each, store.history.records_per_second(each.topic_id)) for each in fastest],
         "traffic": Markup(  # noqa: S704  the chart escapes its texts

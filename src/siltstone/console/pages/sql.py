@@ -1,15 +1,14 @@
 """SQL over topics: what a query would read, and its rows."""
 
-import csv
 import io
 from functools import partial
-from itertools import islice
-from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
 from siltstone.console.application import Asked, PageRefused
+from siltstone.console.confined import ConfinedQuery, run_confined
+from siltstone.console.pages.messages import write_csv
 from siltstone.console.views.topics import counts_of
 from siltstone.foundation.quantity_words import size_words
 from siltstone.metadata_tables.catalog import METADATA_TABLES, tables_of
@@ -19,7 +18,7 @@ from siltstone.model.console_limits import (
     CONSOLE_DOWNLOAD_MAX,
     CONSOLE_QUERY_ROWS_MAX,
 )
-from siltstone.scanning.querying import QueryChoice, run_query, topics_named
+from siltstone.scanning.querying import PlannedQuery, QueryChoice, topics_named
 
 
 class TopicRead(msgspec.Struct, frozen=True):
@@ -48,25 +47,30 @@ async def rows(asked: Asked) -> Response:
     """Runs the query and shows its first rows."""
     text = asked.query("q").strip()
     _refuse_unseen(asked, text)
-    call = partial(_rows, asked, text, await asked.store.moment(), CONSOLE_QUERY_ROWS_MAX + 1)
-    columns, found, notes = await asked.run(call, asked.store.limits.query_seconds_max)
-    more = len(found) > CONSOLE_QUERY_ROWS_MAX
-    cells = [[_cut(_cell(value)) for value in row] for row in found[:CONSOLE_QUERY_ROWS_MAX]]
-    return asked.page("sql_rows.html", columns=columns, rows=cells, notes=notes, more=more, q=text)
+    call = partial(
+        _rows,
+        asked,
+        text,
+        await asked.store.moment(),
+        CONSOLE_QUERY_ROWS_MAX + 1,
+        CONSOLE_CELL_CHARACTERS_MAX,
+    )
+    found = await asked.run(call, asked.store.limits.query_seconds_max)
+    more = len(found.rows) > CONSOLE_QUERY_ROWS_MAX
+    return asked.page(
+        "sql_rows.html", columns=found.columns, rows=found.rows[:CONSOLE_QUERY_ROWS_MAX], notes=found.notes, more=more,
+        q=text,
+    )  # fmt: skip
 
 
 async def download(asked: Asked) -> Response:
     """Runs the query and gives its rows as a CSV file."""
     text = asked.query("q").strip()
     _refuse_unseen(asked, text)
-    call = partial(_rows, asked, text, await asked.store.moment(), CONSOLE_DOWNLOAD_MAX)
-    columns, found, _ = await asked.run(call, asked.store.limits.query_seconds_max)
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(columns)
-    writer.writerows([_cell(value) for value in row] for row in found)
+    call = partial(_file, asked, text, await asked.store.moment())
+    body = await asked.run(call, asked.store.limits.query_seconds_max)
     headers = {"Content-Disposition": 'attachment; filename="query.csv"'}
-    return Response(out.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+    return Response(body, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 def _topics(asked: Asked) -> list[str]:
@@ -100,30 +104,24 @@ def _refuse_unseen(asked: Asked, text: str) -> None:
 
 
 def _rows(
-    asked: Asked, text: str, moment: Moment, rows_max: int
-) -> tuple[tuple[str, ...], list[tuple[Any, ...]], tuple[str, ...]]:
-    """Runs the query, in a thread."""
-    choice = QueryChoice(tail=asked.store.tail, seconds_max=asked.store.limits.query_seconds_max)
+    asked: Asked, text: str, moment: Moment, rows_max: int, cell_characters_max: int = 0
+) -> ConfinedQuery:
+    """Runs the query, in a thread that waits for a process."""
+    choice = QueryChoice(tail=asked.store.tail)
     tables = tables_of(moment) if asked.visitor.describes_cluster else None
     visitor = asked.visitor
-    with run_query(
+    planned = PlannedQuery(
         asked.store.context, text, choice, tables, lambda name: visitor.sees(name) and visitor.reads(name)
-    ) as found:
-        return found.columns, list(islice(found.rows, rows_max)), found.notes
-
-
-def _cut(cell: str) -> str:
-    """Returns what a page shows of a cell: a row of a query may have a value of a gigabyte."""
-    if len(cell) <= CONSOLE_CELL_CHARACTERS_MAX:
-        return cell
-    return (
-        f"{cell[:CONSOLE_CELL_CHARACTERS_MAX]}… (the first {CONSOLE_CELL_CHARACTERS_MAX:,} of {len(cell):,})"
+    )
+    seconds_max = asked.store.limits.query_seconds_max
+    return run_confined(
+        planned, seconds_max=seconds_max, rows_max=rows_max, cell_characters_max=cell_characters_max
     )
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, dict | list):
-        return msgspec.json.encode(value, enc_hook=str).decode()
-    return value.hex() if isinstance(value, bytes) else str(value)
+def _file(asked: Asked, text: str, moment: Moment) -> bytes:
+    """Runs the query and writes its rows, in a thread."""
+    found = _rows(asked, text, moment, CONSOLE_DOWNLOAD_MAX)
+    out = io.BytesIO()
+    write_csv(out, found.columns, found.rows)
+    return out.getvalue()

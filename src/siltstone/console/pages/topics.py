@@ -50,7 +50,7 @@ async def topic(asked: Asked) -> Response:
         deletion=(await asked.run(partial(next_deletion, image, found, now_ms))).words(now_ms),
         created_ms=found.created_ms,
         partitions=partition_counts(image, found)[:CONSOLE_ROWS_MAX],
-        configs=configs_shown(image, found),
+        configs=configs_shown(image, found) if asked.visitor.describes_configs(found.name) else None,
         table=table,
         rate=asked.store.history.records_per_second(found.topic_id),
     )

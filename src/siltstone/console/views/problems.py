@@ -34,10 +34,14 @@ def problems(
     read_only: str = "",
     tables: Sequence[TableRow] | None = None,
     oldest: tuple[int, int] | None = None,
+    *,
+    of_cluster: bool = True,
 ) -> list[Problem]:
     """Returns the problems, the gravest first. ``tables`` and ``oldest`` (of ``why_late``): where the caller has them
-    already."""
+    already. Without ``of_cluster`` they are those of topics alone."""
     rows = table_rows(image) if tables is None else tables
+    if not of_cluster:
+        return [*_of_tables(rows, sees), *_of_units(image, sees, only_topics=True)]
     found = [
         *_of_spaces(spaces), *_of_nodes(image), *_of_tables(rows, sees), *_of_units(image, sees),
         *_of_jobs(image, now_ms),
@@ -94,9 +98,9 @@ def _of_tables(rows: Sequence[TableRow], sees: Sees) -> Iterator[Problem]:
             )
 
 
-def _of_units(image: MetadataImage, sees: Sees) -> Iterator[Problem]:
+def _of_units(image: MetadataImage, sees: Sees, *, only_topics: bool = False) -> Iterator[Problem]:
     for aside in all_set_aside(image):
-        if aside.topic is None or sees(aside.topic):
+        if not only_topics if aside.topic is None else sees(aside.topic):
             yield Problem(
                 f"{aside.kind}: {aside.name} failed {counted(aside.failures, 'time')}: {aside.reason}",
                 f"it is tried again at {time_words(aside.retry_at_ms)} UTC",

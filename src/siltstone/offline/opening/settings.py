@@ -232,15 +232,16 @@ def _catalog_value(folder: Path, key: str, written: str) -> str:
 def printed_places(settings: StoreSettings) -> Iterator[tuple[str, str]]:
     """Yields the keys of the store's places with their values, written as in a settings file."""
     yield "metadata", shown_url(settings.metadata)
-    yield from ((f"{BUCKETS_PREFIX}{number}", url) for number, url in settings.buckets.items())
-    yield "tables.location", settings.tables.location
+    for number, url in settings.buckets.items():
+        yield f"{BUCKETS_PREFIX}{number}", without_url_credentials(url)
+    yield "tables.location", without_url_credentials(settings.tables.location)
     yield "tables.registry", without_url_credentials(settings.tables.registry)
     for name, text in shown_properties(settings.tables.catalog).items():
         yield f"{CATALOG_PREFIX}{name}", text
 
 
 def printed_sections(settings: StoreSettings) -> Iterator[tuple[str, str]]:
-    """Yields the keys of all sections with their values."""
+    """Yields the keys of all sections with their values. Any of them may be a URL, and have credentials."""
     for name in sections_of(type(settings)):
         for setting, value in values_of(getattr(settings, name), f"{name}."):
-            yield setting.key, format_setting(setting, value)
+            yield setting.key, without_url_credentials(format_setting(setting, value))

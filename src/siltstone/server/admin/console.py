@@ -188,12 +188,12 @@ class NodeConsoleStore:
 
 
 class UsersAccess:
-    """Who visits at an admin listener. Where clients have to log in (``clients_log_in``), visitors have to, too: else
-    the console would show records to everybody on the machine."""
+    """Who visits at an admin listener. Where clients have to log in, or to show a certificate (``clients_prove``),
+    visitors have to, too: else the console would show records to everybody on the machine."""
 
-    def __init__(self, access: AdminAccess, rng: Random, *, clients_log_in: bool) -> None:
+    def __init__(self, access: AdminAccess, rng: Random, *, clients_prove: bool) -> None:
         self._access = access
-        self._clients_log_in = clients_log_in
+        self._clients_prove = clients_prove
         self._key = rng.getrandbits(256).to_bytes(32, "big")
 
     async def visitor_of(self, request: Request) -> Visitor | UnknownVisitor:
@@ -205,10 +205,10 @@ class UsersAccess:
             if refusal.status == 401:
                 return UnknownVisitor(str(refusal), _CHALLENGE)
             raise
-        if principal is None and self._clients_log_in:
+        if principal is None and self._clients_prove:
             return UnknownVisitor(
-                "the clients of this broker log in, so the console wants a login, too: set"
-                " listener.ADMIN.protocol=SASL_SSL"
+                "the clients of this broker prove who they are, so visitors of the console do, too: set"
+                " listener.ADMIN.protocol=SASL_SSL, or require certificates, listener.ADMIN.tls_client_auth=required"
             )
         asks = partial(self._may, caller.host, principal or ANONYMOUS)
         is_known = principal is not None
@@ -218,6 +218,7 @@ class UsersAccess:
             may_change=is_known,
             alters_cluster=asks(AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME),
             alters_configs=partial(asks, AclOperation.ALTER_CONFIGS, AclResourceType.TOPIC),
+            describes_configs=partial(asks, AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC),
             commits=partial(asks, AclOperation.READ, AclResourceType.GROUP),
             sees_all=self._access.users is not None and self._access.users.may_see_all,
             principal=principal or ANONYMOUS,
@@ -242,10 +243,10 @@ async def console_of(
     is_host: Callable[[str], bool],
     rng: Random,
     *,
-    clients_log_in: bool,
+    clients_prove: bool,
 ) -> AsyncIterator[Application]:
     """Yields the console as an application."""
-    visitors = UsersAccess(access, rng, clients_log_in=clients_log_in)
+    visitors = UsersAccess(access, rng, clients_prove=clients_prove)
     console = Console(store, visitors, PAGES, is_host)
     tasks = TaskGroup("console", lambda _: None)
     tasks.start("traffic", store.sample())

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from siltstone.model.access import Principal
@@ -54,6 +56,7 @@ def test_tl03_a_name_that_no_rule_fits_is_nobody(rules: str, owner: str) -> None
         ("DEFAULT RULE:a/b/", "does not begin with a rule"),
         ("DEFAULT,", ""),
         ("RULE:(/b/", "pattern .* is wrong"),
+        ("RULE:(?=a)a/b/", "pattern .* is wrong.*look-around"),
         ("RULE:a/$1/", r"has no group \$1"),
         ("RULE:a/b/X", "does not begin with a rule"),
     ],
@@ -64,6 +67,18 @@ def test_tl03_a_wrong_rule_is_refused(rules: str, says: str) -> None:
         return
     with pytest.raises(InvalidMappingRule, match=says):
         parse_mapping_rules(rules)
+
+
+def test_tl03_a_long_name_takes_no_time_whatever_the_pattern() -> None:
+    """Each further ``(.*?)`` makes a matcher that goes back slower by a factor of the length: it takes hours here."""
+    kinds = ("OU", "O", "L", "ST", "C")
+    rules = parse_mapping_rules(f"RULE:^CN=(.*?),{','.join(f'{each}=(.*?)' for each in kinds)},DC=(.*)$/$1/")
+    owner = "CN=" + "".join(f",{each}=" * 180 for each in kinds)
+    began = time.process_time()
+    with pytest.raises(NoPrincipal):
+        principal_of(owner, rules)
+    assert time.process_time() - began < 1
+    assert principal_of("CN=svc,OU=a,O=b,L=c,ST=d,C=e,DC=f", rules) == Principal("svc")
 
 
 @pytest.mark.parametrize("owner", ["CN=SILTSTONE-NODE", "CN=siltstone-node", "CN=siltstone-other"])

@@ -85,6 +85,7 @@ def test_secrets_are_not_printed(tmp_path: Path) -> None:
         "tables.catalog.token": "hidden",
         "tables.catalog.header.Authorization": "Bearer hidden",
         "tables.registry": "https://hidden@registry",
+        "admin.otlp_endpoint": "https://metrics:hidden@otel.example/v1/metrics?token=hidden",
     }
     printed = dict(printed_settings(load_node_settings(tmp_path, environment={}, flags=flags)))
     assert "hidden" not in repr(printed)
