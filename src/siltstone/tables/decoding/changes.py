@@ -113,11 +113,12 @@ def _row_of(value: bytes, place: str) -> tuple[bytes | None, bool, bytes | None]
     which events are ordered: ``source`` if this is the ``place``, otherwise the row. Raises ValueError."""
     event = _EVENTS.decode(value)
     if event.schema is _ABSENT and bytes(event.source)[:1] == b"{":  # nearly all events, so they go first
-        op, holder = bytes(event.op), bytes(event.source) if place else None
+        op = bytes(event.op)
+        holder: bytes | None = bytes(event.source) if place else None
         if op == _PLAIN_DELETE:
             return None, True, holder
-        if op in _PLAIN_MADE and (after := bytes(event.after))[:1] == b"{":
-            return after, False, holder or after
+        if op in _PLAIN_MADE and (made := bytes(event.after))[:1] == b"{":
+            return made, False, holder or made
     if _is_object(event.schema) and bytes(event.payload) == b"null":
         return None, True, None
     if _is_object(event.schema) and _is_object(event.payload):
