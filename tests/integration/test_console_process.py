@@ -136,10 +136,16 @@ def test_a_group_shows_what_it_has_left_to_read_and_what_a_reset_would_read_agai
                 store.context, StreamPosition("x", {topic_id: "orders"}, {(topic_id, 0): 3}), StreamLag
             )
         text = get(address, "/groups")[1]
-        assert re.search(r'>daily</a></th><td class="n">7</td>.*<td>streaming query daily on \S+</td>', text)
+        assert re.search(
+            r'>daily</a></th><td class="n">7<small>about 7\.0 KiB</small></td>.*<td>streaming query daily on \S+</td>',
+            text,
+        )
         assert "streaming query daily on" in get(address, "/groups/daily")[1]
-        assert '<a href="/groups/readers">readers</a></th><td class="n">6</td>' in get(address, "/groups")[1]
-        assert 'readers</a></th><td class="n">6</td>' in get(address, "/topics/orders/groups")[1]
+        assert '<a href="/groups/readers">readers</a></th><td class="n">6<small>about 6.0 KiB<' in text
+        assert (
+            'readers</a></th><td class="n">6<small>about 6.0 KiB</small></td>'
+            in get(address, "/topics/orders/groups")[1]
+        )
         for query, again, skipped in (
             ("to=earliest", 4, 0), ("to=latest", 0, 6), ("to=offset&at=7", 0, 3), ("to=offset&at=99", 0, 6),
         ):  # fmt: skip

@@ -2,6 +2,9 @@
 
 import asyncio
 import logging
+import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -10,6 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 import siltstone
+from siltstone.scanning.source import open_source
 from siltstone.stream_engine.errors import EngineNotRunning
 from support.kafka.quiet_client import QUIET
 from support.processes.cli import run
@@ -122,3 +126,22 @@ def test_a_client_finds_nobody_after_the_end() -> None:
         address = broker.bootstrap_servers
     with pytest.raises(KafkaException):
         AdminClient({"bootstrap.servers": address, **QUIET}).list_topics(timeout=1)
+
+
+def test_a_program_that_reads_the_files_of_its_own_broker_loses_nothing(tmp_path: Path) -> None:
+    """A copy that is made with the standard library closes the metadata database, and with that the process lost its
+    locks on it: the next command deleted a file of it, and what the broker did from then on was nowhere."""
+    command = [sys.executable, "-m", "siltstone", "status", "--store", tmp_path / "store"]
+    with siltstone.Broker(tmp_path / "store") as broker:
+        broker.create_topic("before")
+        shutil.copytree(tmp_path / "store", tmp_path / "copy")
+        subprocess.run(command, check=True, capture_output=True)
+        broker.create_topic("after")
+        subprocess.run(command, check=True, capture_output=True)
+        with open_source(tmp_path / "store") as source:
+            names = {each.name for each in source.metadata.image.topics.values()}
+    assert {"before", "after"} <= names
+    with siltstone.Broker(tmp_path / "store") as broker:
+        assert broker.create_topic("later")
+        names = set(AdminClient(broker.client_config()).list_topics(timeout=30).topics)
+    assert {"before", "after", "later"} <= names

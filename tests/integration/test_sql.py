@@ -1,5 +1,6 @@
 """``siltstone sql`` on a real store: fresh each time, typed, and shut off from files."""
 
+import datetime
 import json
 import shutil
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import siltstone
 from siltstone.cli.main import cli
 from siltstone.metadata_tables.reading import read_tables
+from siltstone.model.errors import InvalidRequest
 from siltstone.scanning.failures import TailNotReadable
 from siltstone.scanning.querying import QueryChoice, QueryRefused, run_query, topics_named
 from support.kafka.quiet_client import QUIET
@@ -122,6 +124,50 @@ def test_a_value_that_does_not_fit_is_null_and_counted(broker: siltstone.Broker)
             assert found.notes[0].startswith(
                 "mixed: null instead of 1 value that cannot be decoded; the first: offset 1000"
             )
+
+
+def test_ci26_columns_are_found_in_a_query(broker: siltstone.Broker) -> None:
+    """The fields, what is rescued, and the record as other queries have it."""
+    create(broker, "clicks")
+    values: list[bytes | None] = [b'{"page": "/", "user": {"id": 7}}', b'{"page": "/a", "day": "2026-11-29"}']
+    produce(broker, "clicks", [*values, b'{"page": {"odd": 1}}', b"no JSON", None], b"\xff")
+    text = (
+        "select page, user.id, day, _rescued_data, kafka.offset, kafka.key from clicks order by kafka.offset"
+    )
+    with siltstone.open_store(broker.folder) as store:
+        with run_query(store.context, text, QueryChoice(columns="infer, day date")) as found:
+            assert list(found.rows) == [
+                ('"/"', 7, None, None, 0, "ff"),
+                ('"/a"', None, datetime.date(2026, 11, 29), None, 1, "ff"),
+                ('{"odd": 1}', None, None, None, 2, "ff"),
+                (None, None, None, '"no JSON"', 3, "ff"),
+                (None, None, None, None, 4, "ff"),
+            ]
+            assert found.notes == ("clicks: 1 row with values in _rescued_data, where no column fits",)
+        with run_query(store.context, "describe clicks", QueryChoice(columns="infer")) as found:
+            assert [row[0] for row in found.rows] == ["page", "user", "day", "_rescued_data", "kafka"]
+            assert found.notes[0].startswith("clicks: 1 row ")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (QueryChoice(columns="carrier string"), "not have the word infer"),
+        (QueryChoice("avro", columns="infer"), "finds the fields"),
+        (QueryChoice(columns="infer, at nothing"), "nothing"),
+    ],
+)
+def test_ci26_columns_that_no_query_finds(broker: siltstone.Broker, words: QueryChoice, reason: str) -> None:
+    create(broker, topic := f"asked-{abs(hash(words))}")
+    with pytest.raises(InvalidRequest, match=reason):
+        rows(broker, f'select * from "{topic}"', words)
+
+
+def test_ci26_a_topic_without_records_has_the_columns_of_its_records(broker: siltstone.Broker) -> None:
+    create(broker, "silent")
+    arguments = ["sql", "--store", str(broker.folder), "--columns", "infer", "--format", "csv"]
+    shown = CliRunner().invoke(cli, [*arguments, "describe silent"])
+    assert [line.split(",")[0] for line in shown.stdout.splitlines()[1:]] == ["_rescued_data", "kafka"]
 
 
 def test_text_and_bytes_are_one_column(broker: siltstone.Broker) -> None:

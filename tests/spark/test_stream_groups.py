@@ -118,8 +118,8 @@ def groups_of(broker: siltstone.Broker) -> dict[str, dict[str, Any]]:
     with Cluster(parse_bootstrap(broker.bootstrap_servers, "test"), SystemClock(), system_randomness()) as it:
         found = {each.group_id for each in all_groups(it)}
         return {
-            name: {key.topic: query_of_text(text) for key, text in committed_texts(it, name).items()}
-            for name in found
+            name: {key.topic: query_of_text(text) for key, text in texts.items()}
+            for name, texts in committed_texts(it, sorted(found)).items()
         }
 
 

@@ -180,8 +180,8 @@ def test_every_tag_that_tests_speak_of_is_defined() -> None:
 def test_the_page_defines_whole_families() -> None:
     assert families() == {
         "T", "F", "H", "G", "K", "R", "O", "GC", "N", "M", "SR", "SS", "SW", "OB", "OP", "P", "W", "FO", "B", "TB",
-        "ER", "CH", "CI", "DL", "TL", "TP", "TX", "TG", "NG", "SA", "SH", "SP", "AC", "QU", "ND", "AU", "AB", "RO",
-        "WC",
+        "ER", "CH", "CI", "DL", "SQ", "TL", "TP", "TX", "TG", "NG", "SA", "SH", "SP", "AC", "QU", "ND", "AU", "AB",
+        "RO", "WC",
     }  # fmt: skip
     assert {f"item {number}" for number in range(1, 58)} | {
         f"G{number}" for number in range(1, 36)

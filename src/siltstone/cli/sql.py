@@ -47,6 +47,11 @@ _VALUES = ("auto", "raw", "string", "json", "avro", "protobuf")
     help="Decode values as raw, string, json, avro or protobuf [by the first values].",
 )  # fmt: skip
 @click.option(
+    "--columns", default="", metavar="COLUMNS",
+    help="Find the columns of JSON values, with _rescued_data for what none can take: infer, or infer and columns "
+    "whose types you know, as in 'infer, at timestamp'.",
+)  # fmt: skip
+@click.option(
     "--registry", default="", metavar="URL", help="Schema registry for avro and protobuf, or a folder."
 )
 @click.option(
@@ -75,6 +80,7 @@ def sql(
     query: str,
     shape: str,
     value: str,
+    columns: str,
     registry: str,
     tail: str,
     isolation: str,
@@ -94,7 +100,7 @@ def sql(
     The command reads whole topics into a temporary folder. It is for a first look; use Spark for large topics. Needs
     the extra siltstone[sql].
     """
-    words = QueryChoice(value, registry, tail, isolation)
+    words = QueryChoice(value, registry, tail, isolation, columns=columns)
     with (
         choice.open() as store,
         run_query(store.context, query, words, _Metadata(store, metadata_version, as_of)) as found,

@@ -13,7 +13,7 @@ order  field          type
 Later versions only add fields at the end. Other bytes come from an assignor of another type and count as no partitions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from struct import Struct, error, unpack_from
 
 import msgspec
@@ -311,12 +311,7 @@ def committed_offsets(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, d
 
 
 def _committed_offsets(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
-    found: dict[str, dict[TopicPartition, int]] = {}
-    for node_id, theirs in cluster.coordinators_of(group_ids).items():
-        groups = [OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in theirs]
-        answer = cluster.broker(node_id).call(OffsetFetchRequest(groups=groups), OffsetFetchResponse)
-        found |= {group.group_id: _offsets(group) for group in answer.groups}
-    return found
+    return {group.group_id: _offsets(group) for group in _fetched(cluster, group_ids)}
 
 
 def _offsets(group: OffsetFetchResponseGroup) -> dict[TopicPartition, int]:
@@ -333,22 +328,28 @@ def _offsets(group: OffsetFetchResponseGroup) -> dict[TopicPartition, int]:
     return found
 
 
-def committed_texts(cluster: Cluster, group_id: str) -> dict[TopicPartition, str]:
-    """Returns the text that was committed with each offset of a group. Raises KafkaRefusal, KafkaNotReady."""
-    return cluster.patiently(lambda: _committed_texts(cluster, group_id))
+def committed_texts(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, dict[TopicPartition, str]]:
+    """Group → partition → the text that was committed with its offset. Raises KafkaRefusal, KafkaNotReady."""
+    return cluster.patiently(lambda: _committed_texts(cluster, group_ids))
 
 
-def _committed_texts(cluster: Cluster, group_id: str) -> dict[TopicPartition, str]:
-    (node_id,) = cluster.coordinators_of([group_id])
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)])
-    (group,) = cluster.broker(node_id).call(request, OffsetFetchResponse).groups
-    there = _offsets(group)
-    texts = {
-        TopicPartition(topic.name, each.partition_index): each.metadata or ""
-        for topic in group.topics
-        for each in topic.partitions
-    }
-    return {key: texts[key] for key in there}
+def _committed_texts(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, dict[TopicPartition, str]]:
+    found: dict[str, dict[TopicPartition, str]] = {}
+    for group in _fetched(cluster, group_ids):
+        there = _offsets(group)
+        texts = {
+            TopicPartition(topic.name, each.partition_index): each.metadata or ""
+            for topic in group.topics
+            for each in topic.partitions
+        }
+        found[group.group_id] = {key: texts[key] for key in there}
+    return found
+
+
+def _fetched(cluster: Cluster, group_ids: Sequence[str]) -> Iterator[OffsetFetchResponseGroup]:
+    for node_id, theirs in cluster.coordinators_of(group_ids).items():
+        groups = [OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in theirs]
+        yield from cluster.broker(node_id).call(OffsetFetchRequest(groups=groups), OffsetFetchResponse).groups
 
 
 QUERY_MARK = '{"siltstone_query":'
@@ -365,6 +366,11 @@ class QueryText(msgspec.Struct, frozen=True):
     bytes: int = 0
     seconds: float = 0.0
     host: str = ""
+
+
+def query_of_texts(texts: Iterable[str]) -> QueryText | None:
+    """Returns the streaming query that commits for a group, from the texts of its commits; None if none does."""
+    return next((found for found in map(query_of_text, texts) if found is not None), None)
 
 
 def query_of_text(text: str) -> QueryText | None:

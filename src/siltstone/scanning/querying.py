@@ -5,8 +5,9 @@ temporary folder what does not fit its memory limit. Loading comes first, becaus
 times, and a scan handed over as a stream would be empty the second time, without an error. DuckDB then reads no file
 and loads no extension.
 
-A topic's table has the fields of its values, if they are JSON objects or a format is given, and otherwise the columns
-``key`` and ``value``; and always one struct ``kafka`` with partition, offset, timestamp and key.
+A topic's table has the fields of its values, if they are JSON objects or a format is given, and otherwise the column
+``value``; and always one struct ``kafka`` with partition, offset, timestamp and key. Where columns are found
+(``QueryChoice.columns``), it also has the column ``_rescued_data``, as scans have it.
 
 The tables of the schema ``siltstone``, the metadata, are handed in by the caller (``SchemaTables``), and are loaded in
 the same way. A topic of the name ``siltstone.objects`` is written in double quotes, and is another table.
@@ -21,6 +22,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from siltstone.foundation.quantity_words import counted
 from siltstone.model.errors import InvalidRequest, did_you_mean
 from siltstone.offline.context import MaintenanceContext
 from siltstone.record_columns.arrow import ArrowMissing, require_arrow
@@ -28,14 +30,16 @@ from siltstone.record_columns.row_columns import KEY, OFFSET, PARTITION, TIMESTA
 from siltstone.scanning.arguments import scan_request
 from siltstone.scanning.result import Scan
 from siltstone.scanning.scan import plan_scan
+from siltstone.topic_configs.table_export import KAFKA, RESCUED, infers_columns
+from siltstone.topic_configs.values import list_items
 from siltstone.value_formats.settling import SAMPLE_VALUES
 
-KAFKA = "kafka"
 MEMORY_LIMIT = "1GiB"
 _SETTINGS = {
     "memory_limit": MEMORY_LIMIT, "autoload_known_extensions": "false", "autoinstall_known_extensions": "false",
 }  # fmt: skip
-_COLUMNS = (VALUE, PARTITION, OFFSET, TIMESTAMP, KEY)
+_OF_RECORD = (PARTITION, OFFSET, TIMESTAMP, KEY)
+_COLUMNS = (VALUE, *_OF_RECORD)
 _NEXT_ROWS = 1_000
 TOPICS_SAID_MAX = 5
 """An error for an unknown topic names at most so many others: it stays on a line or two."""
@@ -74,14 +78,17 @@ class QueryRows(msgspec.Struct, frozen=True):
 
 
 class QueryChoice(msgspec.Struct, frozen=True):
-    """How values are decoded: as in ``siltstone.scan``, or ``auto``, which looks at the first values. ``seconds_max``:
-    how long DuckDB may take for the query itself; 0 means without an end."""
+    """How values are decoded: as in ``siltstone.scan``, or ``auto``, which looks at the first values. ``columns``:
+    ``infer``, or ``infer, at timestamp``, as in a scan: the fields of JSON values are found in a sample of the records,
+    and what no column can take is rescued. ``seconds_max``: how long DuckDB may take for the query itself; 0 means
+    without an end."""
 
     value: str = "auto"
     registry: str = ""
     tail: str = "auto"
     isolation: str = "committed"
     seconds_max: float = 0
+    columns: str = ""
 
 
 @contextmanager
@@ -212,6 +219,8 @@ def _rows(found: Any) -> Iterator[tuple[Any, ...]]:
 
 def _load(connection: Any, source: MaintenanceContext, topic: str, words: QueryChoice) -> list[str]:
     """Loads a topic into a table of its name; returns notes."""
+    if words.columns:
+        return _load_found(connection, source, topic, words)
     wish: dict[str, Any] = {"value": words.value, "registry": words.registry}
     if words.value == "auto":
         wish = {"value": _kind_of(source, topic, words)}
@@ -226,11 +235,46 @@ def _load(connection: Any, source: MaintenanceContext, topic: str, words: QueryC
     batches = arrow.RecordBatchReader.from_batches(
         schema, (_flattened(each, schema) for each in scan.batches())
     )
-    connection.register("incoming", batches)
-    name = topic.replace('"', '""')
-    connection.execute(f'CREATE TEMP TABLE "{name}" AS SELECT * FROM incoming')  # noqa: S608  quoted
-    connection.unregister("incoming")
+    _fill(connection, topic, batches)
     return [f"{topic}: {scan.bad_values}"] if scan.bad_values.count else []
+
+
+def _load_found(connection: Any, source: MaintenanceContext, topic: str, words: QueryChoice) -> list[str]:
+    """Loads a topic whose columns are found; returns a note if something was rescued. Raises QueryRefused for columns
+    without ``infer``: a query names the columns that it wants by itself."""
+    if not infers_columns(tuple(list_items(words.columns))):
+        raise QueryRefused(
+            f"columns {words.columns!r} do not have the word infer: write infer, or infer and the columns whose types"
+            " you know, as in 'infer, at timestamp'"
+        )
+    request = scan_request(
+        topic, columns=words.columns, tail=words.tail, isolation=words.isolation, registry=words.registry,
+        value="json" if words.value == "auto" else words.value,
+    )  # fmt: skip
+    scan = Scan(plan_scan(source, request))
+    arrow = require_arrow()
+    schema = _found_schema(scan.schema)
+    _fill(
+        connection,
+        topic,
+        arrow.RecordBatchReader.from_batches(schema, (_found_rows(each, schema) for each in scan.batches())),
+    )
+    (rescued,) = connection.execute(f"SELECT count({RESCUED}) FROM {_quoted(topic)}").fetchone()  # noqa: S608
+    return (
+        [f"{topic}: {counted(rescued, 'row')} with values in {RESCUED}, where no column fits"]
+        if rescued
+        else []
+    )
+
+
+def _fill(connection: Any, topic: str, batches: Any) -> None:
+    connection.register("incoming", batches)
+    connection.execute(f"CREATE TEMP TABLE {_quoted(topic)} AS SELECT * FROM incoming")  # noqa: S608  quoted
+    connection.unregister("incoming")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _kind_of(source: MaintenanceContext, topic: str, words: QueryChoice) -> str | None:
@@ -277,17 +321,42 @@ def _flattened_schema(schema: Any) -> Any:
 
 
 def _flattened(batch: Any, schema: Any) -> Any:
-    """Returns the fields of the values side by side. A key that is no UTF-8 is shown in hexadecimal digits."""
+    """Returns the fields of the values side by side."""
     arrow = require_arrow()
     value = batch.column(0)
     columns = value.flatten() if arrow.types.is_struct(value.type) else [value]
-    try:
-        keys = batch.column(4).cast(arrow.string())
-    except arrow.ArrowInvalid:
-        keys = arrow.array([_text(key) for key in batch.column(4).to_pylist()], arrow.string())
-    parts = [batch.column(1), batch.column(2), batch.column(3), keys]
+    parts = [batch.column(1), batch.column(2), batch.column(3), _shown_keys(batch.column(4))]
     kafka = arrow.StructArray.from_arrays(parts, fields=list(schema.field(len(columns)).type))
     return arrow.RecordBatch.from_arrays([*columns, kafka], schema=schema)
+
+
+def _found_schema(schema: Any) -> Any:
+    """Returns the schema of found columns with the struct ``kafka`` of other tables here."""
+    arrow = require_arrow()
+    at = schema.get_field_index(KAFKA)
+    inside = [each.with_type(arrow.string()) if each.name == KEY else each for each in schema.field(at).type]
+    kafka = arrow.struct([each for each in inside if each.name in _OF_RECORD])
+    return schema.set(at, arrow.field(KAFKA, kafka))
+
+
+def _found_rows(batch: Any, schema: Any) -> Any:
+    arrow = require_arrow()
+    at = schema.get_field_index(KAFKA)
+    record = dict(zip((each.name for each in batch.column(at).type), batch.column(at).flatten(), strict=True))
+    record[KEY] = _shown_keys(record[KEY])
+    fields = list(schema.field(at).type)
+    kafka = arrow.StructArray.from_arrays([record[each.name] for each in fields], fields=fields)
+    columns = [kafka if number == at else column for number, column in enumerate(batch.columns)]
+    return arrow.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _shown_keys(keys: Any) -> Any:
+    """Returns keys as text. A key that is no UTF-8 is shown in hexadecimal digits."""
+    arrow = require_arrow()
+    try:
+        return keys.cast(arrow.string())
+    except arrow.ArrowInvalid:
+        return arrow.array([_text(key) for key in keys.to_pylist()], arrow.string())
 
 
 def _text(key: bytes | None) -> str | None:

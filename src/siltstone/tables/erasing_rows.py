@@ -25,6 +25,7 @@ from siltstone.record_columns.row_columns import KEY, OFFSET, PARTITION
 from siltstone.tables.formats.port import DataFile, PartitionValue, TableFile
 from siltstone.tables.keys import column_at, key_bytes
 from siltstone.tables.reading import RowFile, opened_file, realigned, restored
+from siltstone.tables.sequences import REMOVED_NOTE
 from siltstone.tables.task_input import FileLimits
 from siltstone.tables.writing import FileWriting
 from siltstone.topic_configs.table_export import PartitionTransform
@@ -79,10 +80,13 @@ def erase_rows(given: RowErasureInput, store: ObjectStore) -> RowErasureResult:
     values: tuple[PartitionValue, ...] = given.file.partition
     if not given.file.kept:  # otherwise the driver refuses it by name
         with opened_file(given.location, given.folder, given.file) as file:
+            removed = file.note(REMOVED_NOTE)
             for rows in file.batches():
                 left = rows.filter(pa.array(~compared.erased(rows)))
                 if left.num_rows:
                     writing.add(restored(left, schema, given.division, values), values)
+            if removed:
+                writing.note(REMOVED_NOTE, removed, values)
     return RowErasureResult(erased=erased, files=writing.close(), peak_memory_bytes=peak_memory_bytes())
 
 

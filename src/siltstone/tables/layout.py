@@ -24,6 +24,7 @@ from siltstone.record_columns.row_columns import (
 from siltstone.tables.fitting import joined_type
 from siltstone.tables.formats.derived import division_column, is_derived
 from siltstone.tables.formats.port import plain_column
+from siltstone.tables.sequences import sequence_field
 from siltstone.tables.versions import version_fields
 from siltstone.topic_configs.column_types import ColumnType
 from siltstone.topic_configs.table_export import BUCKET, IDENTITY, KAFKA, TRUNCATE, TableConfig
@@ -42,7 +43,7 @@ def table_schema(config: TableConfig, columns: Mapping[str, Any] | None = None, 
     if not config.has_fields:
         value = pa.binary() if config.value == "raw" else pa.string()
         plain = [_with(record.field(name), {KEY: key, VALUE: value}) for name in ALL_COLUMNS]
-        return pa.schema([*plain, *(version_fields() if config.has_history else ())])
+        return pa.schema([*plain, *_own_fields(config)])
     inside = pa.struct([_with(record.field(name), {KEY: key}) for name in _IN_STRUCT])
     there = {} if table is None else {each.name: plain_type(each.type) for each in table}
     fields = [
@@ -50,8 +51,19 @@ def table_schema(config: TableConfig, columns: Mapping[str, Any] | None = None, 
         for each in config.columns
     ]
     fields += [pa.field(name, kind) for name, kind in (columns or {}).items()]
-    fields += version_fields() if config.has_history else ()
+    fields += _own_fields(config)
     return pa.schema([*fields, pa.field(KAFKA, inside)])
+
+
+def _own_fields(config: TableConfig) -> list[Any]:
+    """Returns the columns that configurations add, whatever the values are."""
+    versions = version_fields() if config.has_history else []
+    return [*versions, *([sequence_field()] if config.sequence else [])]
+
+
+def own_columns(config: TableConfig) -> tuple[str, ...]:
+    """Returns the names of the columns that configurations add, whatever the values are."""
+    return tuple(each.name for each in _own_fields(config))
 
 
 def key_type(config: TableConfig) -> Any:

@@ -96,6 +96,10 @@ class RowFile:
                 usual = _in_usual_types(rows)
                 yield usual if live is None else usual.filter(pa.array(live))
 
+    def note(self, key: bytes) -> bytes:
+        """Returns a note of the footer; nothing if the file has none of this key."""
+        return bytes((self._file.metadata.metadata or {}).get(key, b""))
+
     def _batch_rows(self, group: int) -> int:
         """Returns how many rows of the file take a limited number of bytes, also in a file of another program."""
         metadata = self._file.metadata.row_group(group)

@@ -15,7 +15,8 @@ class RewriteInput(msgspec.Struct, frozen=True, kw_only=True):
 
     Without ``key`` the rows of the ``old`` files are written again, in their order. With ``key``, the path of the key's
     column, the rows of the ``staged`` files take the place of older rows with their partition and key, or with
-    ``has_history`` end their current versions. Rows of old files that were deleted are not written."""
+    ``has_history`` end their current versions; with ``has_sequence`` their sequences decide (``sequences``). Rows of
+    old files that were deleted are not written. ``now_ms``: the present time."""
 
     name: str
     old: tuple[TableFile, ...]
@@ -25,6 +26,8 @@ class RewriteInput(msgspec.Struct, frozen=True, kw_only=True):
     division: tuple[PartitionTransform, ...] = ()
     key: str = ""
     has_history: bool = False
+    has_sequence: bool = False
+    now_ms: int = 0
     location: str
     folder: str
     token: str

@@ -4,8 +4,9 @@ records of a bucket into its rows.
 To merge, it first reads the partitions, keys and offsets of the staged files, and finds the newest offset of each
 partition and key. Then it writes the old rows whose partition and key are not among the staged ones, and the newest
 staged row of each key, except tombstones. In a table that keeps versions it writes all of them instead, and each ends
-the version before it (``versions``). Staged offsets are higher than those of old rows, because the ledger never moves
-back. A bucket with more staged rows or keys than fit in memory is merged in *slices*; each has the keys of some hashes.
+the version before it (``versions``); in a table with sequences these decide what is newest (``sequences``). Staged
+offsets are higher than those of old rows, because the ledger never moves back. A bucket with more staged rows or keys
+than fit in memory is merged in *slices*; each has the keys of some hashes.
 
 The bytes that it writes follow from its input alone, as in ``task``.
 """
@@ -27,8 +28,10 @@ from siltstone.tables.formats.port import DataFile
 from siltstone.tables.keys import column_at, key_bytes
 from siltstone.tables.reading import RowFile, restored
 from siltstone.tables.rewrite_input import CODEC, RewriteInput, RewriteResult
+from siltstone.tables.sequences import REMOVED_NOTE, RemovedKeys, SequencedRecords
 from siltstone.tables.versions import TIME, RowVersions
 from siltstone.tables.writing import TOMBSTONE, FileWriting
+from siltstone.topic_configs.table_export import SEQUENCE_COLUMN
 
 SLICE_ROWS = 1_000_000
 SLICE_KEY_BYTES = 64 * MIB
@@ -81,19 +84,60 @@ class _Rewriting:
     # -- merging -------------------------------------------------------------------------------------------------
 
     def _merge(self) -> None:
-        slices = self._slices()
+        given, slices = self._given, self._slices()
+        if given.has_sequence:
+            removed = self._removed_keys()
+            for number in range(slices):
+                self._merge_by_sequence(number, slices, removed)
+            if note := removed.note(given.now_ms):
+                self._files.note(REMOVED_NOTE, note, given.values)
+            return
+        merge = self._merge_versions if given.has_history else self._merge_newest
         for number in range(slices):
-            if self._given.has_history:
-                self._merge_versions(number, slices)
-                continue
-            keys, offsets = self._newest(number, slices)
-            for rows in self._rows(self._given.old):
-                at = pc.index_in(self._keys(rows), value_set=keys)
-                self._write(rows.filter(pc.and_(at.is_null(), self._is_in(rows, number, slices))))
-            for rows in self._rows(self._given.staged):
-                newest = offsets.take(pc.index_in(self._keys(rows), value_set=keys))
-                is_newest = pc.equal(self._column(rows, OFFSET), newest).fill_null(False)
-                self._write(rows.filter(pc.and_(is_newest, pc.invert(rows.column(TOMBSTONE)))))
+            merge(number, slices)
+
+    def _merge_newest(self, number: int, slices: int) -> None:
+        """Merges one slice by offsets."""
+        keys, offsets = self._newest(number, slices)
+        for rows in self._rows(self._given.old):
+            at = pc.index_in(self._keys(rows), value_set=keys)
+            self._write(rows.filter(pc.and_(at.is_null(), self._is_in(rows, number, slices))))
+        for rows in self._rows(self._given.staged):
+            newest = offsets.take(pc.index_in(self._keys(rows), value_set=keys))
+            is_newest = pc.equal(self._column(rows, OFFSET), newest).fill_null(False)
+            self._write(rows.filter(pc.and_(is_newest, pc.invert(rows.column(TOMBSTONE)))))
+
+    def _removed_keys(self) -> RemovedKeys:
+        removed = RemovedKeys()
+        for each in self._given.old:
+            with RowFile(self._store, self._given.folder, each) as file:
+                removed.read(file.note(REMOVED_NOTE))
+        return removed
+
+    def _merge_by_sequence(self, number: int, slices: int, removed: RemovedKeys) -> None:
+        """Merges one slice of a table whose rows have sequences."""
+        names = [self._given.key, *(f"{self._outer}{name}" for name in (PARTITION, OFFSET)), SEQUENCE_COLUMN]
+        parts: list[Any] = []
+        for rows in self._rows(self._given.staged, [*names, TOMBSTONE]):
+            of_slice = rows.filter(self._is_in(rows, number, slices))
+            columns = [self._keys(of_slice), self._column(of_slice, OFFSET)]
+            columns += [of_slice.column(SEQUENCE_COLUMN), of_slice.column(TOMBSTONE)]
+            parts.append(pa.table(columns, names=["key", OFFSET, SEQUENCE_COLUMN, TOMBSTONE]))
+        if not parts:
+            return
+        new = pa.concat_tables(parts)
+        newest = SequencedRecords(new["key"], new[SEQUENCE_COLUMN], new[OFFSET], new[TOMBSTONE], removed)
+        for rows in self._rows(self._given.old, names):
+            if (
+                SEQUENCE_COLUMN in rows.schema.names
+            ):  # another program may have added a file without the column
+                newest.see(self._keys(rows), rows.column(SEQUENCE_COLUMN))
+        newest.settle(removed, self._given.now_ms)
+        for rows in self._rows(self._given.old):
+            stays = pc.and_(newest.old_stay(self._keys(rows)), self._is_in(rows, number, slices))
+            self._write(rows.filter(stays))
+        for rows in self._rows(self._given.staged):
+            self._write(rows.filter(newest.are_rows(self._keys(rows), self._column(rows, OFFSET))))
 
     def _merge_versions(self, number: int, slices: int) -> None:
         """Merges one slice of a table that keeps all versions of its rows."""

@@ -18,6 +18,7 @@ from siltstone.scanning.sampling import SampledFields, sampled_fields, sampled_v
 from siltstone.scanning.scan import plan_scan
 from siltstone.scanning.transactions import CommittedEnds
 from siltstone.tables.formats.derived import division_column
+from siltstone.tables.layout import own_columns
 from siltstone.tables.versions import VERSION_COLUMNS
 from siltstone.topic_configs.column_types import ColumnType, canonical
 from siltstone.topic_configs.table_export import IDENTITY, KAFKA, RESCUED, TableColumn, TableConfig
@@ -34,7 +35,8 @@ class RoundColumns:
         self._nests = nests
         names = {each.name for each in config.partition_by if each.transform != IDENTITY}
         names |= {division_column(each) for each in config.division}
-        names |= set(VERSION_COLUMNS) if config.is_upsert else set()
+        names |= {*VERSION_COLUMNS, *own_columns(config)} if config.is_upsert else set()
+        self._own = (KAFKA, RESCUED, *VERSION_COLUMNS, *own_columns(config))
         self._reserved = frozenset(name.lower() for name in names)
         listed = {each.name.lower() for each in config.columns}
         self._known: Columns = (
@@ -67,7 +69,7 @@ class RoundColumns:
         found these at the same time. A column of a type that no JSON has stays as it is, and its name is taken."""
         odd = {}
         for each in table or ():
-            if each.name in (KAFKA, RESCUED, *VERSION_COLUMNS):
+            if each.name in self._own:
                 continue
             kind = type_of_field(each.type)
             if kind is None:

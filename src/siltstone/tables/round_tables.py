@@ -57,7 +57,7 @@ from siltstone.tables.schemas import RoundSchemas
 from siltstone.tables.task_input import FoundColumns, ValueSchemas
 from siltstone.tables.versions import has_versions
 from siltstone.topic_configs.column_types import ColumnType
-from siltstone.topic_configs.table_export import APPEND, PartitionTransform
+from siltstone.topic_configs.table_export import APPEND, SEQUENCE_COLUMN, PartitionTransform
 from siltstone.value_formats.found_columns import news
 
 log = logging.getLogger(__name__)
@@ -138,6 +138,11 @@ class RoundTables:
             made = "without" if config.has_history else "with"
             raise TableShapedOtherwise(
                 name, f"it was made {made} siltstone.table.history, which cannot be changed"
+            )
+        if config.is_upsert and bool(config.sequence) != (SEQUENCE_COLUMN in table.schema.names):
+            made = "without" if config.sequence else "with"
+            raise TableShapedOtherwise(
+                name, f"it was made {made} siltstone.table.sequence, which cannot be changed"
             )
         if ledger.mode != config.mode:
             reason = f"it was made with siltstone.table.mode={ledger.mode}, which cannot be changed"

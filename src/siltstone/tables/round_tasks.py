@@ -135,6 +135,8 @@ class RoundTasks:
                 division=table.columns_of_division,
                 key=config.source_of(KEY) if config.is_upsert else "",
                 has_history=config.has_history,
+                has_sequence=bool(config.sequence),
+                now_ms=self._attempt.context.now_ms(),
                 location=self._settings.location,
                 folder=folder_of(table.name),
                 token=token,

@@ -19,9 +19,10 @@ from siltstone.model.limits import MIB
 from siltstone.tables.decoding.avro_changes import row_type
 from siltstone.tables.failures import RegistryNotNamed, TooManySchemas
 from siltstone.tables.fitting import columns_of_type, joined_columns
+from siltstone.tables.layout import own_columns
 from siltstone.tables.task_input import ValueSchemas
 from siltstone.tables.versions import VERSION_COLUMNS
-from siltstone.topic_configs.table_export import FILE, KAFKA, TableConfig
+from siltstone.topic_configs.table_export import FILE, KAFKA, SEQUENCE_COLUMN, TableConfig
 from siltstone.value_formats.column_arrays import plain_type
 from siltstone.value_formats.decoding import reason_of
 from siltstone.value_formats.failures import FormatRefused, SchemaMalformed, SchemaUnknown
@@ -38,6 +39,12 @@ and are not in the wire format seem to name any number of schemas."""
 
 SCHEMAS_BYTES_MAX = 8 * MIB
 """The most bytes of all schemas of a round together, since each task gets them in its input."""
+
+
+_TAKEN_BY = {
+    **dict.fromkeys(VERSION_COLUMNS, "a column of versions"),
+    SEQUENCE_COLUMN: "the column of sequences",
+}
 
 
 class RoundSchemas:
@@ -113,13 +120,15 @@ class RoundSchemas:
         """Returns the columns of the table and the columns that the schemas add; ``table`` is the table's
         pyarrow.Schema, or None. Schemas that conflict with it are refused from now on. The newest schema of the subject
         is added first."""
-        of_versions = VERSION_COLUMNS if self._config.has_history else ()
-        own = (KAFKA, *of_versions)
+        of_config = own_columns(self._config)
+        own = (KAFKA, *of_config)
         columns = {each.name: plain_type(each.type) for each in table or () if each.name not in own}
         self._conflicts = {}
         for name, found in self._columns.items():
-            if taken := [each for each in found if each.lower() in of_versions]:
-                self._conflicts[name] = f"the name of its field {taken[0]} is taken by a column of versions"
+            if taken := [each for each in found if each.lower() in of_config]:
+                self._conflicts[name] = (
+                    f"the name of its field {taken[0]} is taken by {_TAKEN_BY[taken[0].lower()]}"
+                )
                 continue
             joined = joined_columns(columns, found, may_widen=self._may_widen)
             if isinstance(joined, str):

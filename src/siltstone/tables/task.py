@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from siltstone.model.errors import SiltstoneError
 from siltstone.object_store.port import ObjectStore
@@ -30,10 +31,17 @@ from siltstone.tables.dividing import divided, without_place
 from siltstone.tables.formats.derived import with_division
 from siltstone.tables.layout import REASON, Shaping
 from siltstone.tables.replaying import Replaying
+from siltstone.tables.sequences import whole_numbers
 from siltstone.tables.task_input import CODEC, NEEDED_MAX, ExportInput, ExportResult
 from siltstone.tables.writing import TOMBSTONE, FileWriting, staged_schema
 from siltstone.topic_configs.column_types import ColumnType
-from siltstone.topic_configs.table_export import KAFKA, RESCUED, PartitionTransform
+from siltstone.topic_configs.table_export import (
+    KAFKA,
+    RESCUED,
+    SEQUENCE_COLUMN,
+    SEQUENCE_OF_RECORDS,
+    PartitionTransform,
+)
 from siltstone.value_formats.decoding import reason_of
 from siltstone.value_formats.found_columns import extended, joined_fields
 from siltstone.value_formats.headers import KEY_SCHEMA, VALUE_SCHEMA, framed
@@ -169,9 +177,29 @@ class _Exporting:
         columns = self._table_columns(record, decoded)
         if given.config.is_upsert:
             columns[TOMBSTONE] = record[VALUE].is_null() if decoded.deletes is None else decoded.deletes
+        lacking: dict[int, str] = {}
+        if given.config.sequence:
+            columns[SEQUENCE_COLUMN] = sequences = self._sequences(record, decoded)
+            lacks = pc.and_(sequences.is_null(), pc.invert(columns[TOMBSTONE])).to_numpy(zero_copy_only=False)
+            reason = (
+                f"it has no sequence: {given.config.sequence} is missing, or no whole number, time or date"
+            )
+            lacking = {row: reason for row in lacks.nonzero()[0].tolist() if row not in decoded.skipped}
         rows = self._shaping.rows(columns, batch.num_rows)
-        bad = without_place(rows, given.partition_by, given.config) | self._far(record) | decoded.bad
+        bad = (
+            lacking | without_place(rows, given.partition_by, given.config) | self._far(record) | decoded.bad
+        )
         return _Shaped(record, msgspec.structs.replace(decoded, bad=bad), rows)
+
+    def _sequences(self, record: Mapping[str, Any], decoded: DecodedColumns) -> Any:
+        """Returns the sequences of the records as a pyarrow.Int64Array, null for a record that has none."""
+        if self._given.config.sequence == SEQUENCE_OF_RECORDS:
+            return whole_numbers(record[TIMESTAMP])
+        if decoded.sequences is not None:
+            return decoded.sequences
+        column = decoded.columns.get(self._given.config.sequence)
+        numbers = None if column is None else whole_numbers(column)
+        return pa.nulls(len(record[OFFSET]), pa.int64()) if numbers is None else numbers
 
     def _far(self, record: Mapping[str, Any]) -> dict[int, str]:
         """Returns the rows of the batch with times that microseconds cannot hold."""

@@ -34,6 +34,7 @@ class _OpenFile:
         self._floats = [path for path, kind in leaves(schema) if pa.types.is_floating(kind)]
         self._with_nan: set[str] = set()
         self._pending: list[Any] = []
+        self.notes: dict[bytes, bytes] = {}
         self.pending_bytes = 0
         self.rows = 0
 
@@ -60,7 +61,9 @@ class _OpenFile:
     def closed(self) -> memoryview:
         self.write_group()
         if self._floats:
-            self._writer.add_key_value_metadata({NAN_NOTE: msgspec.json.encode(sorted(self._with_nan))})
+            self.notes[NAN_NOTE] = msgspec.json.encode(sorted(self._with_nan))
+        if self.notes:
+            self._writer.add_key_value_metadata(self.notes)
         self._writer.close()
         return memoryview(self._sink.getvalue())
 
@@ -99,6 +102,11 @@ class FileWriting:
             self._close(values)
         while self.held_bytes > self._limits.memory_bytes:
             self._close(max(self._open, key=lambda each: self._open[each].held_bytes))
+
+    def note(self, key: bytes, note: bytes, values: Values = ()) -> None:
+        """Adds a note to the footer of the file that is open for these partition values. If none is open, the note
+        gets a file without rows."""
+        self._open.setdefault(values, _OpenFile(self._schema)).notes[key] = note
 
     def close(self) -> tuple[DataFile, ...]:
         """Writes the files that are still open. Returns all files of the task."""

@@ -211,6 +211,10 @@ _ROWS = (
          "there."),
     _row("siltstone.table.retention", BOOLEAN, "false", anything, Effect.ACTS, (),
          "true: retention and key compaction leave records alone until they are in the table."),
+    _row("siltstone.table.sequence", STRING, "", anything, Effect.ACTS, (),
+         "With siltstone.table.mode=upsert: the field that orders the changes of a key, a whole number, a time or a "
+         "date; kafka.timestamp is the time of the record, and source.NAME a field of `source` of change events. A "
+         "record that is late changes nothing. Empty: the offset. It cannot be changed once the table is there."),
     _row("siltstone.table.value", STRING, "raw", one_of(*VALUES), Effect.ACTS, (),
          "What values are in the table: bytes (raw), text in UTF-8 (string), JSON (json): its text, or the columns of "
          "siltstone.table.columns; avro, protobuf: the fields of their schemas."),

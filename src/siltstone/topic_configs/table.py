@@ -237,6 +237,7 @@ def _table_config(values: _Values) -> TableConfig:
         mode=values.of("siltstone.table.mode", str),
         change=values.of("siltstone.table.change", str),
         history=values.of("siltstone.table.history", str),
+        sequence=values.of("siltstone.table.sequence", str),
         is_compacted="compact" in values.of("cleanup.policy", tuple),
     )
 

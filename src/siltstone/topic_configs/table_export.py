@@ -87,6 +87,14 @@ _OF_TIME = frozenset({"timestamp"})
 _OF_IDENTITY = frozenset({"string", "int", "long", "boolean"})
 _OF_BUCKET = frozenset({"string", "binary", "int", "long", "date", "timestamp"})
 _OF_TRUNCATE = frozenset({"string", "int", "long"})
+_OF_SEQUENCE = ("int", "long", "timestamp", "date")
+
+SEQUENCE_COLUMN = "_sequence"
+"""The column of a table with the sequence of each row: a whole number, of a time its microseconds since 1970."""
+
+SEQUENCE_OF_RECORDS = "kafka.timestamp"
+"""``siltstone.table.sequence``: the time of the record."""
+
 _RECORD_TYPES = {"timestamp": "timestamp", "partition": "int"}
 """The columns of a record by which a table may be divided; its key, too, where no field of a schema can have that
 name."""
@@ -142,7 +150,8 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The configurations of one topic's table. ``table_format`` "" means that the topic has none, ``name`` "" that the
     table is named after the topic. ``infers``: the columns that are not listed are found from the records.
     ``change`` says in which form values are changes of rows; "": they are rows. ``history`` says how versions of rows
-    are kept; "": the newest alone. ``is_compacted`` is the topic's cleanup policy."""
+    are kept; "": the newest alone. ``sequence`` is the path of the field that orders the changes of a key; "": offsets
+    do. ``is_compacted`` is the topic's cleanup policy."""
 
     table_format: str = ""
     name: str = ""
@@ -161,6 +170,7 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     mode: str = APPEND
     change: str = ""
     history: str = ""
+    sequence: str = ""
     is_compacted: bool = False
 
     @property
@@ -233,7 +243,7 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
             return f"siltstone.table.value.message names a Protobuf message, but siltstone.table.value is {self.value}"
         if reason := self._change_conflict or self._key_conflict:
             return reason
-        if self.is_upsert and not self.is_compacted and not self.change:
+        if self.is_upsert and not (self.is_compacted or self.change or self.sequence):
             return "siltstone.table.mode=upsert keeps the newest record of each key: it needs cleanup.policy=compact"
         if self.is_upsert and self.table_format == "parquet":
             return (
@@ -245,6 +255,8 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     def _change_conflict(self) -> str:
         if self.has_history and not self.is_upsert:
             return f"siltstone.table.history={self.history} keeps versions by key: it needs siltstone.table.mode=upsert"
+        if self.sequence and (reason := self._sequence_conflict):
+            return f"siltstone.table.sequence={self.sequence}: {reason}"
         name = f"siltstone.table.change={self.change}"
         if self.change and not self.is_upsert:
             return f"{name} applies changes to rows: it needs siltstone.table.mode=upsert"
@@ -254,6 +266,37 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
                 " siltstone.table.columns, such as infer"
             )
         return ""
+
+    @property
+    def _sequence_conflict(self) -> str:
+        """Says why the field cannot order changes; empty if it can, as far as the columns are known."""
+        if not self.is_upsert:
+            return "it orders the changes of a key, so it needs siltstone.table.mode=upsert"
+        if self.is_compacted and not self.holds_retention:
+            return (
+                "key compaction keeps the record with the highest offset, which may be a late one: set"
+                " siltstone.table.retention=true, so that it waits for the table"
+            )
+        if taken := [each.name for each in self.columns if each.name.lower() == SEQUENCE_COLUMN]:
+            return f"the name of the column {taken[0]} is that of the sequence in the table"
+        if self.has_history:
+            return "versions (siltstone.table.history) come in the order of the offsets"
+        return "" if self.sequence == SEQUENCE_OF_RECORDS else self._sequence_field_conflict
+
+    @property
+    def _sequence_field_conflict(self) -> str:
+        place, _, field = self.sequence.rpartition(".")
+        if place or not field:
+            is_of_event = self.change and place == "source" and field
+            return "" if is_of_event else f"a path is {SEQUENCE_OF_RECORDS}, or of change events source.NAME"
+        if not self.has_fields:
+            return f"values have no fields here: name {SEQUENCE_OF_RECORDS}, or list siltstone.table.columns"
+        if self.infers or self.has_schemas or self.change:
+            return ""
+        kind = next((each.kind for each in self.columns if each.name == field), None)
+        if kind is None:
+            return f"there is no column {field} in siltstone.table.columns"
+        return "" if kind in _OF_SEQUENCE else f"its type is {kind}, and it is {' or '.join(_OF_SEQUENCE)}"
 
     @property
     def _key_conflict(self) -> str:

@@ -77,6 +77,7 @@ def test_there_is_nothing_else_but_our_own() -> None:
         "siltstone.table.name",
         "siltstone.table.partition.by",
         "siltstone.table.retention",
+        "siltstone.table.sequence",
         "siltstone.table.value",
         "siltstone.table.value.message",
         "siltstone.table.value.schema",

@@ -20,6 +20,9 @@ def groups(context: click.Context, choice: ClusterChoice, as_json: bool) -> None
     The lag is the number of offsets between the committed offset and the end, summed over all partitions for which the
     group has committed one. "no commit" counts the other partitions of its topics that have had records: the true lag
     is then larger, or not known (?).
+
+    Its bytes are those of average records of the partitions, as stored. A streaming query of Siltstone also says how
+    late it is: for how long, at least, the oldest record that it has not read has been in the store.
     """
     if context.invoked_subcommand is None:
         list_groups(choice, as_json)

@@ -12,8 +12,10 @@ from siltstone.cli.groups.lag import (
     LagRate,
     PartitionLag,
     end_offsets,
+    lag_bytes,
     partitions_of_topics,
     rate_between,
+    record_bytes,
 )
 from siltstone.cli.output import facts, print_json, results, table
 from siltstone.cli.words import cell, count_words, counted, seconds_words, size_words
@@ -24,7 +26,7 @@ from siltstone.kafka_client.groups import (
     QueryText,
     committed_texts,
     find_group,
-    query_of_text,
+    query_of_texts,
 )
 from siltstone.kafka_client.share_groups import SHARE, InFlight, in_flight_of_groups, offsets_of_groups
 from siltstone.runtime.clock import SystemClock
@@ -34,11 +36,13 @@ PROTOCOL_WORDS = {"consumer": "consumer (KIP-848)", SHARE: "share (KIP-932)"}
 
 class GroupPartition(msgspec.Struct, frozen=True):
     """``member``: the member to which the partition is assigned now; None for no member. ``in_flight``: what a share
-    group has there, if the broker reports that."""
+    group has there, if the broker reports that. ``lag_bytes``: about how many bytes the lag has, as stored; None if
+    there is none, or the broker does not say."""
 
     where: PartitionLag
     member: ListedMember | None
     in_flight: InFlight | None = None
+    lag_bytes: int | None = None
 
 
 @click.command()
@@ -55,7 +59,8 @@ def describe(choice: ClusterChoice, group_id: str, rate_seconds: float | None, a
     """Show the members, the committed offsets and the lag of a group.
 
     The lag is the number of offsets from the committed offset to the end of the partition. In a share group it begins
-    at the start offset, and records that are done with do not count. Partitions of the group's topics that it has never
+    at the start offset, and records that are done with do not count. Its bytes are those of average records of these
+    partitions, as stored. Partitions of the group's topics that it has never
     committed are listed without a lag, and counted if they have had records. Consumers commit every few seconds: give
     --rate 10 seconds or more. Of a streaming query, it also shows what waited when the query committed last.
 
@@ -106,13 +111,18 @@ def _rows(cluster: Cluster, group: GroupSummary) -> list[GroupPartition]:
         completed = 0 if there is None else there.completed
         lag = PartitionLag(key, committed.get(key), ends.get(key), completed)
         rows.append(GroupPartition(lag, readers.get(key), there))
-    return rows
+    sizes = record_bytes(cluster, {row.where.key for row in rows if row.where.lag}, ends)
+    return [
+        msgspec.structs.replace(
+            row, lag_bytes=None if row.where.lag is None else lag_bytes([row.where], sizes)
+        )
+        for row in rows
+    ]
 
 
 def _query(cluster: Cluster, group_id: str) -> QueryText | None:
     """Returns the streaming query that commits for the group; None if none does."""
-    found = map(query_of_text, committed_texts(cluster, group_id).values())
-    return next((each for each in found if each is not None), None)
+    return query_of_texts(committed_texts(cluster, [group_id])[group_id].values())
 
 
 def _query_words(query: QueryText) -> str:
@@ -149,6 +159,9 @@ def _lag_words(rows: Sequence[GroupPartition]) -> str:
     """Says the lag as far as it is known. Where nothing is committed, a consumer begins at the start or at the end, as
     it is configured, and the broker does not know which."""
     known = counted(sum(row.where.lag or 0 for row in rows), "record")
+    of_partitions = [row.lag_bytes for row in rows if row.where.lag]
+    if of_partitions and None not in of_partitions:
+        known += f", about {size_words(sum(each or 0 for each in of_partitions))}"
     if not (others := _without_commit(rows)):
         return known
     have = "has" if others == 1 else "have"
@@ -241,6 +254,7 @@ def _as_json(
                 "committed_offset": row.where.committed,
                 "end_offset": row.where.end_offset,
                 "lag": row.where.lag,
+                "lag_bytes": row.lag_bytes,
                 "member": row.member.member_id if row.member else None,
                 **({} if row.in_flight is None else {"in_flight": row.in_flight}),
             }

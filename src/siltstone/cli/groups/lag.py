@@ -1,13 +1,14 @@
-"""The lag of a consumer group: per partition, and the sum."""
+"""The lag of a consumer group: per partition, and the sum, in records and in bytes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 import msgspec
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.failures import KafkaRefusal
-from siltstone.kafka_client.offsets import LATEST, offsets_at
+from siltstone.kafka_client.offsets import EARLIEST, LATEST, offsets_at
+from siltstone.kafka_client.partition_sizes import partition_sizes
 
 
 class PartitionLag(msgspec.Struct, frozen=True):
@@ -74,16 +75,37 @@ def end_offsets(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[
     """Returns the end offset of each partition that exists; a group can have offsets of topics that were deleted."""
     wanted = set(partitions)
     try:
-        return (
-            {key: found.offset for key, found in offsets_at(cluster, wanted, LATEST).items()}
-            if wanted
-            else {}
-        )
+        return _offsets_of(cluster, wanted, LATEST)
     except KafkaRefusal:
-        known = _known(cluster, wanted)
-        return (
-            {key: found.offset for key, found in offsets_at(cluster, known, LATEST).items()} if known else {}
-        )
+        return _offsets_of(cluster, _known(cluster, wanted), LATEST)
+
+
+def _offsets_of(
+    cluster: Cluster, partitions: Collection[TopicPartition], timestamp_ms: int
+) -> dict[TopicPartition, int]:
+    if not partitions:
+        return {}
+    return {key: found.offset for key, found in offsets_at(cluster, partitions, timestamp_ms).items()}
+
+
+def record_bytes(
+    cluster: Cluster, behind: Collection[TopicPartition], ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, float]:
+    """Returns the bytes of an average offset in each of these partitions, in which groups have something left to read:
+    the bytes of the partition, as its broker reports them, divided by its offsets. A partition is left out if its
+    broker says nothing about it. It takes two requests for each leader, and no record is read."""
+    sizes = partition_sizes(cluster, behind)
+    starts = _offsets_of(cluster, sizes.keys(), EARLIEST)
+    return {key: size / max(1, ends[key] - starts[key]) for key, size in sizes.items()}
+
+
+def lag_bytes(rows: Iterable[PartitionLag], each: Mapping[TopicPartition, float]) -> int | None:
+    """Returns about how many bytes a group has left to read, ``each`` being what ``record_bytes`` returns; None if one
+    of the partitions is not among them."""
+    behind = [row for row in rows if row.lag]
+    if any(row.key not in each for row in behind):
+        return None
+    return round(sum((row.lag or 0) * each[row.key] for row in behind))
 
 
 def partitions_of_topics(cluster: Cluster, names: Iterable[str]) -> set[TopicPartition]:
@@ -106,12 +128,16 @@ def _known(cluster: Cluster, wanted: set[TopicPartition]) -> set[TopicPartition]
     return wanted & partitions_of_topics(cluster, {key.topic for key in wanted})
 
 
-def total_lag(
+def partition_lags(
     committed: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     completed: Mapping[TopicPartition, int] = MappingProxyType({}),
-) -> int:
-    rows = (
+) -> list[PartitionLag]:
+    """Returns the lag of a group in each partition for which it has committed an offset."""
+    return [
         PartitionLag(key, offset, ends.get(key), completed.get(key, 0)) for key, offset in committed.items()
-    )
+    ]
+
+
+def total_lag(rows: Iterable[PartitionLag]) -> int:
     return sum(row.lag or 0 for row in rows)

@@ -77,6 +77,8 @@ def _configured(export: TopicExport, config: TopicConfig) -> Iterator[tuple[str,
     yield "exported", f"at {size_words(table.bytes_min)}, or every {duration_words(table.interval_ms)}"
     changes = f", change events of {table.change}" if table.change else ""
     yield "values", f"{table.value}{changes}; {_columns(export)}"
+    if table.sequence:
+        yield "order", f"the newest record of a key is the one with the highest {table.sequence}"
     yield "bad_records", table.errors
     if table.holds_retention:
         yield "retention", "retention and key compaction wait for the table"

@@ -1,4 +1,4 @@
-"""Consumer groups: their lag in records and seconds, and what a reset would read again."""
+"""Consumer groups: their lag in records, bytes and seconds, and what a reset would read again."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -60,6 +60,7 @@ def _summed(image: MetadataImage, name: str, lags: list[dict[str, Any]]) -> dict
     return {
         "group": name,
         "lag_records": sum(each["lag_records"] or 0 for each in lags),
+        "lag_bytes": sum(each["lag_bytes"] or 0 for each in lags),
         "lag_seconds": max(
             (each["lag_seconds"] for each in lags if each["lag_seconds"] is not None), default=None
         ),
@@ -111,6 +112,7 @@ async def groups_of_topic(asked: Asked) -> Response:
         (
             each,
             sum(row["lag_records"] or 0 for row in lags),
+            sum(row["lag_bytes"] or 0 for row in lags),
             max((row["lag_seconds"] for row in lags if row["lag_seconds"] is not None), default=None),
             len(lags),
             len(_uncommitted(asked.store.image, lags)),
@@ -132,7 +134,8 @@ async def _shown_group(asked: Asked, name: str) -> Response:
     reset = await _preview(asked, name, rows) if asked.query("topic") else None
     return asked.page(
         "group.html", name=name, rows=rows[:CONSOLE_ROWS_MAX], more=max(0, len(rows) - CONSOLE_ROWS_MAX),
-        records=sum(each["lag_records"] or 0 for each in rows), topics=topics, targets=TARGETS, reset=reset,
+        records=sum(each["lag_records"] or 0 for each in rows), bytes=sum(each["lag_bytes"] or 0 for each in rows),
+        topics=topics, targets=TARGETS, reset=reset,
         seconds=max((each["lag_seconds"] for each in rows if each["lag_seconds"] is not None), default=None),
         reader=_reader(rows), uncommitted=_uncommitted(asked.store.image, rows),
         form={each: asked.query(each) for each in ("topic", "to", "at")},

@@ -4,6 +4,7 @@ A process uses one connection under one lock: SQLite admits one writer at a time
 """
 
 import contextlib
+import ctypes
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from siltstone.metadata.log_entry import LogPosition, link_of
+from siltstone.metadata.store.kept_locks import keep_locks, let_go
 from siltstone.metadata.store.port import (
     READ_BYTES_MAX,
     AppendUncertain,
@@ -52,6 +54,9 @@ class SqliteLog:
         self._opened = connect(path, create=create, untouched=untouched)
         self._connection = self._opened.connection
         self._inode = inode_of(path)
+        self._wal_inode = self._inode_of_wal()
+        is_live = not untouched and self._opened.copy is None
+        self._kept_locks = keep_locks(path) if is_live else None
 
     @property
     def read_only_note(self) -> str:
@@ -72,6 +77,7 @@ class SqliteLog:
             if head != expected:
                 raise VersionMovedOn(f"the log is at version {head.version}, not {expected.version}; read on")
             connection.execute("INSERT INTO entries VALUES (?, ?)", (head.version + 1, entry))
+        self._refuse_replaced()  # else the commit may be in a deleted file
         return LogPosition(expected.version + 1, link_of(entry).append_id)
 
     def read_after(
@@ -124,7 +130,8 @@ class SqliteLog:
 
     def close(self) -> None:
         with self._lock:
-            self._connection.close()
+            let_go(self._kept_locks, self._leave_open if self._is_wal_gone() else self._connection.close)
+            self._kept_locks = self._wal_inode = None
             if self._opened.copy is not None:
                 self._opened.copy.cleanup()
 
@@ -135,6 +142,22 @@ class SqliteLog:
                 f"the metadata database {self._path} was deleted, moved or replaced while it was open: restore it, "
                 "then restart"
             )
+        if self._is_wal_gone():
+            raise LogReplaced(
+                f"{self._path}-wal, a part of the metadata database, was deleted or replaced while it was open: "
+                "restart at once"
+            )
+
+    def _leave_open(self) -> None:
+        """Leaves the connection open for the life of the process. SQLite would copy what it has in a deleted ``-wal``
+        file over newer entries of other processes, even when the process ends."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
+
+    def _is_wal_gone(self) -> bool:
+        return self._wal_inode is not None and self._inode_of_wal() != self._wal_inode
+
+    def _inode_of_wal(self) -> tuple[int, int] | None:
+        return inode_of(self._path.with_name(f"{self._path.name}-wal"))
 
     def _chunks(self, version: int, count: int) -> Iterator[bytes]:
         for number in range(count):

@@ -131,7 +131,7 @@ class StreamGroupProgress:
         """Raises GroupOfOthers if an offset of the group was committed by no query."""
         if self._is_ours or self._query is None:
             return
-        for key, text in committed_texts(cluster, self._group_id).items():
+        for key, text in committed_texts(cluster, [self._group_id])[self._group_id].items():
             if query_of_text(text) is None:
                 raise GroupOfOthers(
                     f"group {self._group_id} has offsets of another program, such as of {key.topic}-{key.partition},"

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from siltstone.record_columns.kernels.columns import Flags
 from siltstone.tables.decoding.changes import effect_of
@@ -19,12 +20,14 @@ OP, AFTER, DELETED = "op", "after", "__deleted"
 
 class EventEffects(msgspec.Struct, frozen=True):
     """``rows`` is the struct of the source's rows, null where an event makes none. ``are_deletes`` says which events
-    remove the row of their key, ``skipped`` which do nothing; ``bad`` has the reasons of the others."""
+    remove the row of their key, ``skipped`` which do nothing; ``bad`` has the reasons of the others. ``sequences`` is
+    the column that orders the events, if it was asked for and is there."""
 
     rows: Any
     are_deletes: Flags
     skipped: frozenset[int]
     bad: dict[int, str]
+    sequences: Any = None
 
 
 def row_type(kind: Any) -> Any:
@@ -36,8 +39,29 @@ def row_type(kind: Any) -> Any:
     return kind
 
 
-def effects_of(events: Any) -> EventEffects:
-    """Returns what decoded events, an Arrow array without slices, do."""
+def effects_of(events: Any, sequence: str = "") -> EventEffects:
+    """Returns what decoded events, an Arrow array without slices, do. ``sequence``: the path of the field that orders
+    them, ``source.NAME`` or a field of rows."""
+    effects = _effects_of(events)
+    if not sequence:
+        return effects
+    place, _, name = sequence.rpartition(".")
+    holder = effects.rows
+    if _is_envelope(events.type) and place:
+        holder = _part(events, place)
+    elif place:
+        holder = None
+    return msgspec.structs.replace(effects, sequences=_part(holder, name))
+
+
+def _part(struct: Any, name: str) -> Any:
+    """Returns a field of a struct column; None if it has none of that name."""
+    if struct is None or not pa.types.is_struct(struct.type) or struct.type.get_field_index(name) < 0:
+        return None
+    return pc.struct_field(struct, name)
+
+
+def _effects_of(events: Any) -> EventEffects:
     count = len(events)
     if _is_envelope(events.type):
         return _of_envelopes(events)

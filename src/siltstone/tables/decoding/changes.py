@@ -47,50 +47,82 @@ _EVENTS = msgspec.json.Decoder(_Event)
 class ChangedRowsDecoder:
     """Decodes the rows that change events make."""
 
-    def __init__(self, rows: ColumnDecoder) -> None:
-        """``rows`` decodes the JSON of a row."""
+    def __init__(self, rows: ColumnDecoder, sequence: str = "") -> None:
+        """``rows`` decodes the JSON of a row. ``sequence``: the path of the field that orders the events,
+        ``source.NAME`` or a field of rows; a whole number, which may be a text of digits."""
         self._rows = rows
+        self._place, _, name = sequence.rpartition(".")
+        self._sequence = _sequence_decoder(name) if name else None
 
     def decode(self, values: Any) -> DecodedColumns:
         made: list[bytes | None] = []
         deletes: list[bool] = []
+        sequences: list[int | None] = []
         skipped: set[int] = set()
         bad: dict[int, str] = {}
         for row, value in enumerate(values.to_pylist()):
             after: bytes | None = None
+            sequence: int | None = None
             is_delete = value is None
             if value is not None:
                 try:
-                    after, is_delete = _row_of(payload_of(value))
+                    after, is_delete, holder = _row_of(payload_of(value), self._place)
                     if after is None and not is_delete:
                         skipped.add(row)
+                    elif self._sequence is not None and holder is not None:
+                        sequence = _number(self._sequence.decode(holder))
                 except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as cause:
                     bad[row] = reason_of(cause)[:REASON_CHARACTERS_MAX]
             made.append(after)
             deletes.append(is_delete)
+            sequences.append(sequence)
         decoded = self._rows.decode(pa.array(made, pa.binary()))
         return msgspec.structs.replace(
             decoded,
             bad=dict(sorted({**decoded.bad, **bad}.items())),
             deletes=pa.array(deletes, pa.bool_()),
             skipped=frozenset(skipped),
+            sequences=None if self._sequence is None else pa.array(sequences, pa.int64()),
         )
 
 
-def _row_of(value: bytes) -> tuple[bytes | None, bool]:
-    """Returns the JSON of the row that an event makes, and whether it removes one. Raises ValueError."""
+def _sequence_decoder(name: str) -> "msgspec.json.Decoder[Any]":
+    """Returns a decoder of objects that reads the field of this name as ``value``."""
+    kind = msgspec.defstruct(
+        "Sequence", [("value", int | str | None, msgspec.field(default=None, name=name))]
+    )
+    return msgspec.json.Decoder(kind)
+
+
+def _number(found: Any) -> int | None:
+    """Raises ValueError for a text that is no number, and for a number of more than 64 bits."""
+    if found.value is None:
+        return None
+    number = int(found.value)
+    if not -(2**63) <= number < 2**63:
+        raise ValueError("its sequence has more than 64 bits")
+    return number
+
+
+def _row_of(value: bytes, place: str) -> tuple[bytes | None, bool, bytes | None]:
+    """Returns the JSON of the row that an event makes, whether it removes one, and the object that has the field by
+    which events are ordered: ``source`` if this is the ``place``, otherwise the row. Raises ValueError."""
     event = _EVENTS.decode(value)
     if _is_object(event.schema) and bytes(event.payload) == b"null":
-        return None, True
+        return None, True, None
     if _is_object(event.schema) and _is_object(event.payload):
         value = bytes(event.payload)
         event = _EVENTS.decode(value)
     if not _is_envelope(event):
         if bytes(event.op) == b"null" and (_is_object(event.after) or _is_object(event.before)):
             raise ValueError("it has before or after, and no op")
-        return (None, True) if event.deleted in ("true", True) else (value, False)
+        is_gone = event.deleted in ("true", True)
+        return (None if is_gone else value), is_gone, (None if place else value)
     is_made, is_delete = effect_of(msgspec.json.decode(event.op, type=str), has_row=_is_object(event.after))
-    return (bytes(event.after) if is_made else None), is_delete
+    after = bytes(event.after) if is_made else None
+    if place:
+        return after, is_delete, (bytes(event.source) if _is_object(event.source) else None)
+    return after, is_delete, after
 
 
 def effect_of(op: str, *, has_row: bool) -> tuple[bool, bool]:

@@ -10,7 +10,7 @@ from siltstone.tables.decoding.json import FoundFieldsDecoder, JsonFieldsDecoder
 from siltstone.tables.decoding.port import ColumnDecoder, DecodedColumns, text_of
 from siltstone.tables.decoding.schemas import SchemaDecoder
 from siltstone.tables.task_input import NOTHING_FOUND, FoundColumns, ValueSchemas
-from siltstone.topic_configs.table_export import TableConfig
+from siltstone.topic_configs.table_export import SEQUENCE_OF_RECORDS, TableConfig
 
 
 class RawDecoder:
@@ -56,4 +56,7 @@ def value_decoder(
     """Returns the decoder of values. It makes the columns of the table, whose pyarrow.Schema is ``table``, without
     those of the record itself (offset, time, …)."""
     decoder = _VALUES[config.value](config, schemas, table, found)
-    return ChangedRowsDecoder(decoder) if config.change and not config.has_schemas else decoder
+    if not config.change or config.has_schemas:
+        return decoder
+    is_of_record = config.sequence == SEQUENCE_OF_RECORDS
+    return ChangedRowsDecoder(decoder, "" if is_of_record else config.sequence)

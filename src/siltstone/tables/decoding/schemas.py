@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from siltstone.tables.decoding.avro_changes import effects_of
 from siltstone.tables.decoding.port import REASON_CHARACTERS_MAX, DecodedColumns, bad_rows
+from siltstone.tables.sequences import sequence_field, whole_numbers
 from siltstone.tables.task_input import ValueSchemas
-from siltstone.topic_configs.table_export import KAFKA, TableConfig
+from siltstone.topic_configs.table_export import KAFKA, SEQUENCE_COLUMN, SEQUENCE_OF_RECORDS, TableConfig
 from siltstone.value_formats.column_arrays import column_arrays, fitted
 from siltstone.value_formats.decoders.writers import NO_SCHEMA
 from siltstone.value_formats.decoding import ValueDecoder
@@ -37,6 +38,7 @@ class SchemaDecoder:
         self._config = config
         self._schemas = schemas
         self._fields = [each for each in table if each.name != KAFKA]
+        self._sequence = "" if config.sequence == SEQUENCE_OF_RECORDS else config.sequence
         self._decoders: dict[SchemaName, ValueDecoder] = {}
 
     def decode(self, values: Any) -> DecodedColumns:
@@ -50,6 +52,7 @@ class SchemaDecoder:
         bad: dict[int, str] = {}
         deletes, skipped = are_null.copy(), set[int]()
         parts: list[tuple[Rows, dict[str, Any]]] = []
+        sequences: list[tuple[Rows, dict[str, Any]]] = []
         for code in np.unique(codes[~are_null]).tolist():
             name = names.get(code, NOT_FRAMED)
             rows = np.flatnonzero((codes == code) & ~are_null)
@@ -62,9 +65,12 @@ class SchemaDecoder:
             found = self._decoder(name, schema).decode(values if whole else values.take(pa.array(rows)))
             column = found.column
             if self._config.change:
-                effects = effects_of(column)
+                effects = effects_of(column, self._sequence)
                 column = effects.rows
                 deletes[rows] = effects.are_deletes
+                numbers = None if effects.sequences is None else whole_numbers(effects.sequences)
+                if numbers is not None:
+                    sequences.append((rows, {SEQUENCE_COLUMN: numbers}))
                 skipped |= {int(rows[row]) for row in effects.skipped}
                 bad |= {int(rows[row]): reason for row, reason in effects.bad.items()}
             bad |= {int(rows[row]): reason for row, reason in bad_rows(found.bad).items()}
@@ -74,7 +80,11 @@ class SchemaDecoder:
         if not self._config.change:
             return DecodedColumns(columns, bad)
         return DecodedColumns(
-            columns, bad, deletes=pa.array(deletes), skipped=frozenset(skipped - bad.keys())
+            columns,
+            bad,
+            deletes=pa.array(deletes),
+            skipped=frozenset(skipped - bad.keys()),
+            sequences=_column(sequence_field(), sequences, len(values)) if self._sequence else None,
         )
 
     def _decoder(self, name: SchemaName, schema: Schema) -> ValueDecoder:

@@ -12,7 +12,7 @@ def test_the_list_and_nothing_but_the_list(broker: InProcessBroker, topic: str) 
     member = joined_member(broker, topic, "g", [0, 1])
     broker.wait(member.commit(4, partition=1, topic=topic))
     listed = broker.siltstone("groups")
-    assert listed.out.splitlines()[-1].split() == ["g", "stable", "1", "6", "0", "t"]
+    assert listed.out.splitlines()[-1].split() == ["g", "stable", "1", "6", "85", "B", "-", "0", "t"]
     assert broker.siltstone("groups", "--json").json["groups"] == [
         {
             "group": "g",
@@ -21,6 +21,8 @@ def test_the_list_and_nothing_but_the_list(broker: InProcessBroker, topic: str) 
             "topics": ["t"],
             "lag": 6,
             "partitions_without_commit": 0,
+            "lag_bytes": 85,
+            "lag_seconds_min": None,
         }
     ]
     assert "g" not in broker.siltstone("groups", "delete", "g", "--yes").out

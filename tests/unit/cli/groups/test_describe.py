@@ -18,7 +18,7 @@ state        stable
 members      1
 assignor     range
 coordinator  broker 7 at kafka.example:9092
-lag          6 records
+lag          6 records, about 85 B
 
 topic  partition  committed  end  lag  member  host
 ──────────────────────────────────────────────────────────────
@@ -57,9 +57,9 @@ def test_a_group_as_json(busy: InProcessBroker) -> None:
     assert (member["client"], member["host"], member["instance"]) == ("a client", "client.example", None)
     assert [part["partition"] for part in member["partitions"]] == [0, 1]
     assert told["partitions"] == [
-        {"topic": "t", "partition": 0, "committed_offset": None, "end_offset": 0, "lag": None,
+        {"topic": "t", "partition": 0, "committed_offset": None, "end_offset": 0, "lag": None, "lag_bytes": None,
          "member": member["member"]},
-        {"topic": "t", "partition": 1, "committed_offset": 4, "end_offset": 10, "lag": 6,
+        {"topic": "t", "partition": 1, "committed_offset": 4, "end_offset": 10, "lag": 6, "lag_bytes": 85,
          "member": member["member"]},
     ]  # fmt: skip
 
@@ -71,7 +71,9 @@ def test_partitions_that_were_never_committed_are_listed_and_counted(
     member = joined_member(broker, topic, "g", [1])
     broker.wait(member.commit(4, partition=1, topic=topic))
     shown = broker.siltstone("groups", "describe", "g")
-    assert "≥ 6 records: 1 partition with records has no committed offset yet" in " ".join(shown.out.split())
+    assert "≥ 6 records, about 85 B: 1 partition with records has no committed offset yet" in " ".join(
+        shown.out.split()
+    )
     assert ["t", "0", "-", "2", "-", "-", "-"] in squeezed(shown.out)
     assert broker.siltstone("groups", "describe", "g", "--json").json["partitions_without_commit"] == 1
     (row,) = broker.siltstone("groups", "--json").json["groups"]
@@ -84,7 +86,7 @@ def test_a_live_member_that_has_not_committed_yet(broker: InProcessBroker, topic
     words = " ".join(broker.siltstone("groups", "describe", "g").out.split())
     assert "lag not known: 2 partitions with records have no committed offset yet" in words
     listed = broker.siltstone("groups").out.splitlines()
-    assert listed[-1].split() == ["g", "stable", "1", "?", "2", "t"]
+    assert listed[-1].split() == ["g", "stable", "1", "?", "-", "-", "2", "t"]
 
 
 def test_the_rate_of_a_lag(busy: InProcessBroker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:

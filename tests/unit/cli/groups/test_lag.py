@@ -1,7 +1,16 @@
 import pytest
 
 from siltstone.cli.groups import lag as module
-from siltstone.cli.groups.lag import LagRate, PartitionLag, end_offsets, rate_between, total_lag
+from siltstone.cli.groups.lag import (
+    LagRate,
+    PartitionLag,
+    end_offsets,
+    lag_bytes,
+    partition_lags,
+    rate_between,
+    record_bytes,
+    total_lag,
+)
 from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.kafka_client.offsets import FoundOffset
@@ -19,7 +28,24 @@ def test_the_lag_of_a_partition(committed: int | None, end: int | None, lag: int
 
 
 def test_all_partitions_with_an_end_count_together() -> None:
-    assert total_lag({T0: 3, T1: 5, DELETED: 1}, {T0: 10, T1: 6}) == 8
+    assert total_lag(partition_lags({T0: 3, T1: 5, DELETED: 1}, {T0: 10, T1: 6})) == 8
+    assert total_lag(partition_lags({T0: 3, T1: 5}, {T0: 10, T1: 6}, {T0: 2})) == 6
+
+
+def test_the_bytes_of_a_lag_are_those_of_average_records_and_unknown_if_one_partition_is() -> None:
+    rows = partition_lags({T0: 3, T1: 5, DELETED: 1}, {T0: 10, T1: 5})
+    assert lag_bytes(rows, {T0: 10.5}) == 74
+    assert lag_bytes(rows, {T1: 1.0}) is None
+    assert lag_bytes([], {}) == 0
+
+
+def test_an_average_record_is_one_between_start_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "partition_sizes", lambda _, keys: {T0: 1_000, T1: 70})
+    monkeypatch.setattr(
+        module, "offsets_at", lambda _, keys, timestamp: {key: FoundOffset(30, -1) for key in keys}
+    )
+    found = record_bytes(FakeCluster(1), {T0, T1, DELETED}, {T0: 40, T1: 30, DELETED: 7})
+    assert found == {T0: 100.0, T1: 70.0}
 
 
 def test_topics_that_are_gone_do_not_spoil_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     monkeypatch.setattr(module, "Cluster", lambda *_: made)
     monkeypatch.setattr(module, "refuse_stranger", lambda *_: None)
-    monkeypatch.setattr(module, "committed_texts", lambda *_: {})
+    monkeypatch.setattr(module, "committed_texts", lambda _, groups: {each: {} for each in groups})
     monkeypatch.setattr(
         module, "commit_offsets", lambda cluster, group, offsets, text: made.committed.append(offsets)
     )
