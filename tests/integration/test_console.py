@@ -397,12 +397,12 @@ def test_a_group_that_has_not_committed_everywhere_has_at_least_so_much_left(
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "some", **QUIET})
     consumer.commit(offsets=[TopicPartition("orders", 0, 4)], asynchronous=False)
     broker.flush()
-    assert '<td class="n">≥ 96</td>' in console.ask("/groups").text
-    assert '<td class="n">≥ 96</td>' in console.ask("/topics/orders/groups").text
+    assert '<td class="n">≥ 96' in console.ask("/groups").text
+    assert '<td class="n">≥ 96' in console.ask("/topics/orders/groups").text
     text = console.ask("/groups/some").text
     assert "≥ 96" in text and "has more left to read: orders-1, orders-2." in text
     places = [TopicPartition("orders", number, 4) for number in range(3)]
     consumer.commit(offsets=places, asynchronous=False)
     consumer.close()
     broker.flush()
-    assert "≥" not in console.ask("/groups").text and '<td class="n">288</td>' in console.ask("/groups").text
+    assert "≥" not in console.ask("/groups").text and '<td class="n">288' in console.ask("/groups").text
