@@ -21,7 +21,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from random import Random
 from threading import Event, Thread
@@ -168,8 +168,8 @@ def _numbers(table: Table) -> list[int]:
 def _theirs(place: Path, kills: int) -> Iterator[Row]:
     with running_apache_kafka() as kafka:
         create(kafka.bootstrap_servers, TOPIC)
-        with Growing(kafka.bootstrap_servers) as topic:
-            streams = ForeignStreams(place)
+        streams = ForeignStreams(place)
+        with Growing(kafka.bootstrap_servers) as topic, closing(streams):
             _kill_streams(place, streams, kafka.bootstrap_servers, kills)
             records = topic.stop()
         yield from _finished_streams(place, streams, kafka.bootstrap_servers, records, kills)
@@ -194,9 +194,24 @@ def _kill_streams(place: Path, streams: ForeignStreams, servers: str, kills: int
                 more = ", batch bigint" if way == "once" else ""
                 columns = f"key string, value string, partition int, offset bigint{more}"
                 streams.sql(f"CREATE TABLE lake.db.{way} ({columns}) USING iceberg")
+        before = _batches(place)
         streams.run(*_queries(place, servers, ends=False), waits=False)
-        time.sleep(rng.uniform(4, 10))
+        _wait_for_batches(place, before)
+        time.sleep(rng.uniform(0, 4))
         streams.kill()
+
+
+def _batches(place: Path) -> list[int]:
+    """Returns how many micro-batches each query has ended, as its checkpoint says."""
+    return [len(list(place.glob(f"checkpoint-{way}/commits/[0-9]*"))) for way in WAYS]
+
+
+def _wait_for_batches(place: Path, before: list[int]) -> None:
+    """Waits until each query has ended a micro-batch, so that the kill comes during a later one."""
+    begun = time.monotonic()
+    while any(now <= was for now, was in zip(_batches(place), before, strict=True)):
+        assert time.monotonic() - begun < SECONDS_MAX, "a query ends no micro-batch"
+        time.sleep(0.1)
 
 
 def _finished_streams(

@@ -46,6 +46,10 @@ class ForeignStreams:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
+    def close(self) -> None:
+        """Kills what runs, so that a caller who starts it again and again can use ``closing``."""
+        self.kill()
+
     @property
     def pid(self) -> int:
         assert self._process is not None
