@@ -102,6 +102,17 @@ FOREIGN_SPARK = ArtifactSet(
 )
 """The newest Delta and Iceberg for one Spark, which ``foreign_spark`` runs."""
 
+FOREIGN_KAFKA_CONNECTOR = ArtifactSet(
+    "foreign-kafka-connector",
+    "4.0.1",
+    (
+        Jar("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.0.1"),
+        *(jar for jar in kafka_connector.JARS if jar.name != "spark-sql-kafka-0-10_2.13"),
+    ),
+    with_dependencies=False,
+)
+"""The connector for Kafka of that Spark. Maven Central lacks one of its jars, so that one is of a later Spark."""
+
 _QUIET_LOG = Jar("org.slf4j", "slf4j-simple", "1.7.36")
 ECLIPSE_COMPILER = ArtifactSet(
     "ecj", "3.40.0", (Jar("org.eclipse.jdt", "ecj", "3.40.0"),), with_dependencies=False
@@ -115,6 +126,20 @@ KAFKA_CONNECT = ArtifactSet(
     (_kafka("connect-runtime"), _kafka("connect-file"), _kafka("connect-json"), _QUIET_LOG),
 )
 """A worker of Connect, and the connector that reads a file."""
+
+ICEBERG_CONNECT = ArtifactSet(
+    "iceberg-kafka-connect",
+    _ICEBERG_VERSION,
+    (
+        _kafka("connect-runtime"),
+        _kafka("connect-json"),
+        Jar("org.apache.iceberg", "iceberg-kafka-connect", _ICEBERG_VERSION),
+        Jar("org.apache.iceberg", "iceberg-parquet", _ICEBERG_VERSION),
+        Jar("org.slf4j", "slf4j-simple", "2.0.17"),
+    ),
+)
+"""A worker of Connect, and Iceberg's sink in its parts: its archive for users, ``iceberg-kafka-connect-runtime``, is
+not in Maven Central. It also needs the Hadoop of pyspark."""
 
 DEBEZIUM_VERSION = "3.3.1.Final"
 DEBEZIUM = ArtifactSet(
@@ -150,6 +175,8 @@ ALL = (
     SPARK_KAFKA_CONNECTOR,
     ICEBERG_REST,
     FOREIGN_SPARK,
+    FOREIGN_KAFKA_CONNECTOR,
+    ICEBERG_CONNECT,
     ECLIPSE_COMPILER,
     KAFKA_STREAMS,
     KAFKA_CONNECT,

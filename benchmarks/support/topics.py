@@ -1,7 +1,7 @@
-"""Fills a topic with records of 116 bytes in lz4, produced by confluent-kafka into a broker that is a process of its
-own, and uploads it: the broker is stopped cleanly and started again, so that its caches are empty."""
+"""Fills a topic with records, by default of 116 bytes, in lz4, produced by confluent-kafka into a broker that is a
+process of its own, and uploads it: the broker is stopped cleanly and started again, so that its caches are empty."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +17,15 @@ PARTITIONS = 4
 VALUE_BYTES = 80
 _FLUSH_SECONDS = 600
 
+Made = tuple[bytes, bytes, int]
+"""Key, value and partition of a record."""
+
+
+def plain_record(number: int) -> Made:
+    """Returns a record with 12 bytes of key and 80 of value."""
+    value = b"%d %d" % (number, number * 7919)
+    return b"%012d" % (number % 100_000), value.ljust(VALUE_BYTES, b"."), number % PARTITIONS
+
 
 class FilledTopic(msgspec.Struct, frozen=True):
     """``address``: of the broker; ``pid``: of its process; ``store``: its folder."""
@@ -29,18 +38,26 @@ class FilledTopic(msgspec.Struct, frozen=True):
 
 @contextmanager
 def filled_topic(
-    place: Path, records: int, configs: Mapping[str, str] | None = None
+    place: Path,
+    records: int,
+    configs: Mapping[str, str] | None = None,
+    made: Callable[[int], Made] = plain_record,
 ) -> Iterator[FilledTopic]:
-    """Runs a broker with a topic of records with 12 bytes of key and 80 of value."""
+    """Runs a broker with a topic of records that ``made`` returns for their numbers."""
     prepared = Siltstone().prepared(place)
     address = f"{HOST}:{prepared.port}"
     with prepared.started():
-        produce(address, records, configs)
+        produce(address, records, configs, made)
     with prepared.started() as broker:
         yield FilledTopic(address, broker.pid, place / "store", records)
 
 
-def produce(address: str, records: int, configs: Mapping[str, str] | None = None) -> None:
+def produce(
+    address: str,
+    records: int,
+    configs: Mapping[str, str] | None = None,
+    made: Callable[[int], Made] = plain_record,
+) -> None:
     create(address, TOPIC, configs)
     producer = Producer(
         {
@@ -49,19 +66,18 @@ def produce(address: str, records: int, configs: Mapping[str, str] | None = None
         }
     )  # fmt: skip
     for number in range(records):
-        value = b"%d %d" % (number, number * 7919)
+        key, value, partition = made(number)
         while True:
             try:
-                producer.produce(
-                    TOPIC, value.ljust(VALUE_BYTES, b"."), b"%012d" % (number % 100_000),
-                    partition=number % PARTITIONS,
-                )  # fmt: skip
+                producer.produce(TOPIC, value, key, partition=partition)
                 break
             except BufferError:
                 producer.poll(1)
     assert producer.flush(_FLUSH_SECONDS) == 0
 
 
-def create(address: str, topic: str, configs: Mapping[str, str] | None = None) -> None:
+def create(
+    address: str, topic: str, configs: Mapping[str, str] | None = None, *, partitions: int = PARTITIONS
+) -> None:
     admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic(topic, PARTITIONS, config=dict(configs or {}))])[topic].result(60)
+    admin.create_topics([NewTopic(topic, partitions, config=dict(configs or {}))])[topic].result(60)

@@ -93,12 +93,16 @@ def flink_numbers(
 
 
 def connect_worker(
-    folder: Path, properties: dict[str, str], artifacts: ArtifactSet = KAFKA_CONNECT
+    folder: Path,
+    properties: dict[str, str],
+    artifacts: ArtifactSet = KAFKA_CONNECT,
+    more: tuple[Path, ...] = (),
 ) -> JavaProgram:
-    """Returns a worker of Connect with the connectors of ``artifacts``. Raises JavaArtifactsUnavailable."""
+    """Returns a worker of Connect with the connectors of ``artifacts``, and ``more`` jars. Raises
+    JavaArtifactsUnavailable."""
     settings = folder / "connect.properties"
     settings.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-    jars = fetch_jars(artifacts)
+    jars = (*fetch_jars(artifacts), *more)
     command = _java(class_path(jars), "org.apache.kafka.connect.cli.ConnectDistributed")
     return JavaProgram([*command, str(settings)], folder / "connect.txt")
 

@@ -7,11 +7,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 import siltstone
+from siltstone.console.watchers import WATCHER
+from siltstone.model.console_limits import CONSOLE_WATCHER_MS, CONSOLE_WATCHERS_MAX
 from siltstone.server.kafka_node import KafkaNode
 from support.console.browser import axe_script, browser, violations
 from support.kafka.quiet_client import QUIET
@@ -151,6 +154,27 @@ def test_a_first_load_is_small_and_parts_are_loaded_again(address: str) -> None:
         while not driver.find_elements("css selector", "#result table") and time.monotonic() < until:
             time.sleep(0.05)
         assert "200" in driver.find_element("id", "result").text
+
+
+def test_wc13_a_page_that_may_not_follow_keeps_what_it_shows_says_why_and_continues(address: str) -> None:
+    """Twenty others follow already, and then load nothing more."""
+    for number in range(CONSOLE_WATCHERS_MAX):
+        load = Request(f"{address}/topics/orders/messages/rows", headers={WATCHER: f"page {number}"})
+        with urlopen(load, timeout=60) as answer:
+            assert answer.status == 200
+
+    def until(text: str, condition: str) -> None:
+        deadline = time.monotonic() + 2 * CONSOLE_WATCHER_MS / 1000 + 30
+        while not driver.execute_script(f"return {condition}"):
+            assert time.monotonic() < deadline, text
+            time.sleep(0.05)
+
+    with browser() as driver:
+        driver.get(f"{address}/topics/orders/messages?live=1")
+        until("the refusal", "document.getElementById('note').textContent.includes('20 other pages follow')")
+        assert len(driver.find_elements("css selector", "ol.messages li")) == 25
+        until("a free place", "document.getElementById('note').textContent === ''")
+        assert len(driver.find_elements("css selector", "ol.messages li")) == 25
 
 
 def test_without_scripts_pages_can_be_read(address: str) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from oracles.java_artifacts import JavaArtifactsUnavailable
 from oracles.java_programs import connect_worker
+from oracles.kafka_connect import put_connector, worker_properties
 from support.broker.broker_process import BrokerProcess, checked_store
 from support.kafka.committed_values import CommittedValues, make_topics
-from support.kafka.connect import put_connector, worker_properties
 from support.processes.ports import free_ports
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried

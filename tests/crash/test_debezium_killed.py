@@ -14,8 +14,8 @@ from pyiceberg.catalog import load_catalog
 import siltstone
 from oracles.java_artifacts import DEBEZIUM, JavaArtifactsUnavailable
 from oracles.java_programs import connect_worker
+from oracles.kafka_connect import put_connector, worker_properties
 from support.broker.broker_process import BrokerProcess
-from support.kafka.connect import put_connector, worker_properties
 from support.kafka.quiet_client import QUIET
 from support.maintenance.sinks import create
 from support.metadata.postgres_server import PostgresServer, running_postgres_server

@@ -13,7 +13,7 @@ import click
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import siltstone
@@ -343,14 +343,41 @@ def test_maintenance_is_planned_run_and_cancelled(console: ConsoleOfAStore) -> N
     assert console.ask("/maintenance/run", form={"token": "form-token", "kind": "sweep"}).status == 403
 
 
+def test_pages_say_when_retention_deletes_and_when_maintenance_runs(
+    console: ConsoleOfAStore, broker: siltstone.Broker
+) -> None:
+    """The records are of 1970: they are due as soon as the broker, or two minutes, have closed their segments."""
+    broker.flush()
+    day = r"(with its next run|on \d{4}-\d\d-\d\d)"
+    assert re.search(
+        rf"Retention deletes {day}: 300 offsets, [\d.]+ KiB\.", console.ask("/topics/orders").text
+    )
+    text = console.ask("/topics/empty").text
+    assert "Retention deletes nothing by time: it has no records in objects" in text
+    text = console.ask("/objects/retention").text
+    assert re.search(rf"Retention deletes {day}: \d+ offsets", text) and 'href="/topics/orders"' in text
+    console.visitor = Visitor("bob", "t", sees=lambda name: name == "empty")
+    assert "Time makes retention delete nothing" in console.ask("/objects/retention").text
+    console.visitor = Visitor("ada", "form-token", may_change=True)
+    text = console.ask("/maintenance").text
+    assert "<td>not known</td>" in text and "no service repeats" in text
+    status = run("maintain", "status", "--store", str(console.folder))
+    assert re.search(rf"Retention deletes {day}: \d+ offsets of \d topics?", status.words)
+
+
 def test_costs_are_shown_with_what_is_assumed_and_what_a_retention_would_save(
     console: ConsoleOfAStore,
 ) -> None:
     text = console.ask("/cost?retention=1d").text
-    assert "All topics" in text and "a month has 30 days" in text
+    assert "too young to say (counted for" in text and "All topics" not in text
+    assert "Storage and brokers" in text and "a month has 30 days" in text
     assert "No topic would become smaller" in text or "A month less" in text
     assert "siltstone cost --store" in text and "--retention 1d" in text
     assert console.ask("/cost?retention=soon").status == 400
+    found = run("cost", "--json", "--store", str(console.folder)).json
+    assert found["total"] is None and {each["requests"] for each in found["topics"]} == {None}
+    assert found["counted_seconds"] == found["window_ms"] // 1000
+    assert all(each["storage"] > 0 for each in found["topics"] if each["stored_bytes"])
 
 
 def test_wc09_a_plan_writes_nothing(console: ConsoleOfAStore, broker: siltstone.Broker) -> None:
@@ -362,3 +389,20 @@ def test_wc09_a_plan_writes_nothing(console: ConsoleOfAStore, broker: siltstone.
     for path in ("/maintenance", "/maintenance/plan?force=1", "/topics/orders/messages", "/objects", "/"):
         assert console.ask(path).status == 200
     assert version() == before
+
+
+def test_a_group_that_has_not_committed_everywhere_has_at_least_so_much_left(
+    console: ConsoleOfAStore, broker: siltstone.Broker
+) -> None:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "some", **QUIET})
+    consumer.commit(offsets=[TopicPartition("orders", 0, 4)], asynchronous=False)
+    broker.flush()
+    assert '<td class="n">≥ 96</td>' in console.ask("/groups").text
+    assert '<td class="n">≥ 96</td>' in console.ask("/topics/orders/groups").text
+    text = console.ask("/groups/some").text
+    assert "≥ 96" in text and "has more left to read: orders-1, orders-2." in text
+    places = [TopicPartition("orders", number, 4) for number in range(3)]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+    broker.flush()
+    assert "≥" not in console.ask("/groups").text and '<td class="n">288</td>' in console.ask("/groups").text

@@ -29,6 +29,7 @@ RUN_BY = {
     "docs/quotas.md": "tests/integration/test_quotas.py",
     "docs/audit.md": "tests/integration/test_audit.py",
     "docs/from-zerobus.md": "tests/integration/test_zerobus_page.py",
+    "docs/real-time.md": "tests/spark/test_real_time_page.py",
 }
 """Page → the test file that runs its blocks; its ``RUN`` is a list of them."""
 

@@ -7,7 +7,7 @@ import click
 from siltstone.cli.output import print_json, remark, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import cell, size_words
-from siltstone.costing.estimate import CostEstimate, CostRow, estimate_cost
+from siltstone.costing.estimate import CostEstimate, CostRow, estimate_cost, total_of
 from siltstone.costing.retention import RetentionSaving, retention_savings
 from siltstone.foundation.quantity_words import count_words, duration_words
 from siltstone.metadata.history import entries_after, oldest_entry
@@ -37,8 +37,8 @@ def cost(
     """Estimate what a store costs a month, by topic.
 
     Storage follows from the bytes that topics have in objects, requests and compute from the objects and jobs that the
-    metadata log still has. Prices are settings (admin.prices.*). The estimate names its assumptions, and says what
-    maintenance has saved. No broker is asked.
+    metadata log still has. Requests of a store that is younger than an hour are not known yet. Prices are settings
+    (admin.prices.*). The estimate names its assumptions, and says what maintenance has saved. No broker is asked.
     """
     retention_ms = None if retention is None else written_quantity(Unit.MILLISECONDS, retention)
     if retention is not None and retention_ms is None:
@@ -67,7 +67,7 @@ def _refuse_unknown(topic: str | None, image: MetadataImage) -> None:
 
 def _document(found: CostEstimate, rows: list[CostRow], savings: list[RetentionSaving]) -> dict[str, object]:
     return {
-        "total": sum(each.total for each in rows),
+        "total": total_of(rows),
         "topics": [
             {
                 "topic": each.topic, "stored_bytes": each.stored_bytes, "storage": each.storage,
@@ -81,6 +81,7 @@ def _document(found: CostEstimate, rows: list[CostRow], savings: list[RetentionS
         },
         "retention": savings,
         "window_ms": found.work.window_ms,
+        "counted_seconds": found.work.window_ms // 1000,
         "assumptions": found.assumptions,
     }  # fmt: skip
 
@@ -101,6 +102,8 @@ def _print(
             saving.add_row(cell(one.topic), kept, size_words(one.saved_bytes), _money(one.saved))
         out.print(saving)
     work = found.work
+    if found.too_young:
+        remark(f"Requests: {found.too_young}.")
     remark(
         f"Maintenance has freed {size_words(work.freed_bytes)}, {_money(found.saved_storage)} a month, and made "
         f"{count_words(work.merged_objects)} objects fewer."
@@ -109,5 +112,8 @@ def _print(
         remark(f"Assumed: {assumption}.")
 
 
-def _money(amount: float) -> str:
+def _money(amount: float | None) -> str:
+    """An amount that is not known yet is a dash."""
+    if amount is None:
+        return "–"
     return f"{amount:,.2f}" if amount >= 1 else f"{amount:.4f}"

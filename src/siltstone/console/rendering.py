@@ -32,7 +32,7 @@ def templates() -> Environment:
     )
     found.filters.update(
         count=count_words, size=size_words, seconds=seconds_words, time=time_words, ago=ago_words,
-        percent=lambda share: f"{share:.0%}", part=lambda text: quote(str(text), safe=""),
+        duration=duration_words, percent=lambda share: f"{share:.0%}", part=lambda text: quote(str(text), safe=""),
     )  # fmt: skip
     found.globals.update(
         counted=counted, version=VERSION, watcher_header=WATCHER,

@@ -65,11 +65,14 @@ class RunState(msgspec.Struct, frozen=True):
 
 
 class ChangeRuns:
-    """The runs of one console."""
+    """The runs of one console. ``close_seconds_max``: how long its end waits for the one that is cancelled."""
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, now_ms: Callable[[], int], *, close_seconds_max: float = CONSOLE_CLOSE_SECONDS_MAX
+    ) -> None:
         self.newest: RunState | None = None
         self._now_ms = now_ms
+        self._close_seconds_max = close_seconds_max
         self._calls = ThreadedCalls("console-change", 1)
         self._tasks = TaskGroup("console", lambda _: None)
         self._cancel: Cancel = _nothing
@@ -121,11 +124,11 @@ class ChangeRuns:
         await self._tasks.drain()
 
     async def close(self) -> None:
-        """Cancels what runs, and waits for its end at most CONSOLE_CLOSE_SECONDS_MAX."""
+        """Cancels what runs, and waits for its end, but not for ever."""
         if self.is_busy:
             self._cancel("the console ends")
         await self._tasks.cancel()
-        await self._calls.end_within(CONSOLE_CLOSE_SECONDS_MAX)
+        await self._calls.end_within(self._close_seconds_max)
 
 
 def refuse_in_a_broker(*, runs_maintenance: bool) -> None:

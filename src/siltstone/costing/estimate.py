@@ -6,16 +6,19 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from siltstone.costing.observed import ObservedWork, observe
-from siltstone.foundation.quantity_words import counted, duration_words
+from siltstone.foundation.quantity_words import counted, duration_words, seconds_words
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.log_entry import LogEntry
-from siltstone.model.limits import DAY_MS, GIB, HOUR_MS
+from siltstone.model.limits import DAY_MS, GIB, HOUR_MS, MINUTE_MS
 from siltstone.model.objects import ObjectState
 
 MONTH_MS = 30 * DAY_MS
 MILLION = 1_000_000
-WINDOW_MS_MIN = 10 * 60_000
-"""A shorter time says too little to be taken for a month."""
+COUNTED_MS_MIN = HOUR_MS
+"""A store that is younger says too little of a month: its first minutes are a first load, or a try."""
+
+WINDOW_MS_MIN = 10 * MINUTE_MS
+"""The same for a store whose log no longer reaches back to its beginning: it is busy, so ten minutes tell much."""
 
 
 class CostPrices(msgspec.Struct, frozen=True):
@@ -30,17 +33,23 @@ class CostPrices(msgspec.Struct, frozen=True):
 
 class CostRow(msgspec.Struct, frozen=True):
     """What a topic costs a month; ``topic`` None: what belongs to no topic that exists. ``stored_bytes`` counts each
-    copy."""
+    copy. ``requests`` is None while the store is too young to say."""
 
     topic: str | None
     stored_bytes: int
     storage: float
-    requests: float
+    requests: float | None
     compute: float
 
     @property
-    def total(self) -> float:
-        return self.storage + self.requests + self.compute
+    def total(self) -> float | None:
+        """None while the requests are not known."""
+        return None if self.requests is None else self.known
+
+    @property
+    def known(self) -> float:
+        """Storage, compute, and requests where they are known."""
+        return self.storage + self.compute + (self.requests or 0.0)
 
 
 class CostEstimate(msgspec.Struct, frozen=True):
@@ -54,8 +63,21 @@ class CostEstimate(msgspec.Struct, frozen=True):
     assumptions: tuple[str, ...]
 
     @property
-    def total(self) -> float:
-        return sum(each.total for each in self.rows)
+    def total(self) -> float | None:
+        return total_of(self.rows)
+
+    @property
+    def too_young(self) -> str:
+        """Why requests and jobs of a month are not known; empty when they are."""
+        if _tells_of_a_month(self.work):
+            return ""
+        return f"too young to say (counted for {seconds_words(self.work.window_ms // 1000)})"
+
+
+def total_of(rows: Iterable[CostRow]) -> float | None:
+    """Returns what the rows cost a month together; None while the requests of one are not known."""
+    totals = [each.total for each in rows]
+    return None if None in totals else sum(each for each in totals if each is not None)
 
 
 def estimate_cost(
@@ -70,7 +92,8 @@ def estimate_cost(
     work = observe(entries, topics_of.get, now_ms)
     stored = stored_bytes(image, topics_of)
     cores = cores or sum(node.is_live for node in image.nodes.values())
-    month = MONTH_MS / work.window_ms if work.window_ms >= WINDOW_MS_MIN else 0.0
+    is_told = _tells_of_a_month(work)
+    month = MONTH_MS / work.window_ms if is_told else 0.0
     job_hours = sum(work.job_seconds.values()) / 3600 * month
     compute = (cores * MONTH_MS / HOUR_MS + job_hours) * prices.core_per_hour
     share = _shares(work.put_bytes if any(work.put_bytes.values()) else stored)
@@ -86,12 +109,14 @@ def estimate_cost(
                 * prices.writes_per_million
                 + work.reads.get(topic, 0) * prices.reads_per_million
             )
-            / MILLION,
+            / MILLION
+            if is_told
+            else None,
             compute * share.get(topic, 0),
         )
         for topic in topics
     ]
-    rows.sort(key=lambda each: (-each.total, each.topic or ""))
+    rows.sort(key=lambda each: (-each.known, each.topic or ""))
     return CostEstimate(
         tuple(rows),
         work,
@@ -99,6 +124,10 @@ def estimate_cost(
         work.merged_objects * prices.reads_per_million / MILLION,
         tuple(_assumptions(work, cores, prices)),
     )
+
+
+def _tells_of_a_month(work: ObservedWork) -> bool:
+    return work.window_ms >= (COUNTED_MS_MIN if work.is_whole else WINDOW_MS_MIN)
 
 
 def topics_of_streams(image: MetadataImage) -> dict[int, str]:
@@ -142,13 +171,17 @@ def _assumptions(work: ObservedWork, cores: int, prices: CostPrices) -> Iterable
         "admin.prices.*)"
     )
     yield "what is stored stays as large as it is now"
-    if work.window_ms >= WINDOW_MS_MIN:
+    if _tells_of_a_month(work):
         yield (
             f"requests and jobs continue as in the {duration_words(work.window_ms)} that the metadata log still "
             "tells; an object is one put, or its parts and two more requests"
         )
     else:
-        yield "the metadata log tells too little for requests and jobs of a month, so they are left out"
+        needed = duration_words(COUNTED_MS_MIN if work.is_whole else WINDOW_MS_MIN)
+        yield (
+            f"the store is too young for requests and jobs of a month, so they are left out: they were counted for "
+            f"{seconds_words(work.window_ms // 1000)}, and it takes {needed}"
+        )
     yield "reads of clients from the bucket are in no record: see the metric siltstone_store_requests_total"
     yield (
         f"brokers use {counted(cores, 'core')} all the time, maintenance one while a job runs; compute is divided by "

@@ -25,6 +25,7 @@ from siltstone.model.limits import MIB
 
 PART_BYTES = 16 * MIB
 READ_BYTES = 16 * MIB
+FIRST_VERSION = 1
 IDS_PER_MARK = 32
 """So many objects need one list and one put for the marks of the metadata (decision 10)."""
 
@@ -32,7 +33,8 @@ IDS_PER_MARK = 32
 class ObservedWork(msgspec.Struct, frozen=True):
     """Counts between ``from_ms`` and ``until_ms``. By topic, None for streams without one: bytes that were put by
     uploads and by maintenance, and requests, which are divided by bytes. ``freed_bytes`` were destroyed without a
-    replacement, ``merged_objects`` is by how many objects became fewer."""
+    replacement, ``merged_objects`` is by how many objects became fewer. ``is_whole``: the log reaches back to the
+    beginning of the store."""
 
     from_ms: int
     until_ms: int
@@ -43,6 +45,7 @@ class ObservedWork(msgspec.Struct, frozen=True):
     job_seconds: dict[str, float]
     freed_bytes: int
     merged_objects: int
+    is_whole: bool
 
     @property
     def window_ms(self) -> int:
@@ -63,8 +66,8 @@ def observe(entries: Iterable[tuple[int, LogEntry]], topic_of: TopicOf, until_ms
     """Counts what the entries tell, up to ``until_ms``. ``topic_of`` returns the topic of a stream. An object that was
     committed before the first entry is counted as freed by its destruction only if its size is known."""
     counting = _Counting(topic_of)
-    for _, entry in entries:
-        counting.add(entry.records)
+    for version, entry in entries:
+        counting.add(version, entry.records)
     return counting.result(until_ms)
 
 
@@ -72,6 +75,7 @@ class _Counting:
     def __init__(self, topic_of: TopicOf) -> None:
         self._topic_of = topic_of
         self._from_ms: int | None = None
+        self._oldest: int | None = None
         self._objects: dict[int, _Known] = {}
         self._put: defaultdict[str | None, int] = defaultdict(int)
         self._writes: defaultdict[str | None, float] = defaultdict(float)
@@ -80,8 +84,9 @@ class _Counting:
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._ids = self._freed = self._merged = 0
 
-    def add(self, records: Sequence[Record]) -> None:
+    def add(self, version: int, records: Sequence[Record]) -> None:
         """Counts one entry. Objects that it commits replace objects that it destroys."""
+        self._oldest = version if self._oldest is None else self._oldest
         committed: list[_Known] = []
         destroyed: list[_Known] = []
         for record in records:
@@ -135,6 +140,7 @@ class _Counting:
             dict(self._seconds),
             self._freed,
             self._merged,
+            self._oldest is None or self._oldest <= FIRST_VERSION,
         )
 
 

@@ -26,7 +26,7 @@ SAMPLE_BYTES = 16 * MIB
 NEWEST_RECORDS = 2_000
 """A scan samples so many of the newest records, too: a query that is started again finds the fields that came last."""
 
-SAMPLE_UNITS = 32
+SAMPLE_PARTS = 32
 """The sample is taken from the beginnings of so many parts of the topic."""
 
 
@@ -64,18 +64,27 @@ def _widened(fields: dict[str, ColumnType], kinds: dict[str, set[str]]) -> Itera
 def sampled_values(
     units: Sequence[ScanUnit], clock: Clock, rng: Random, security: Security | None
 ) -> Iterator[bytes | None]:
-    """Yields the first values of units that are spread over all; the units read the column ``value`` alone. Raises what
-    ``unit_rows`` raises."""
-    chosen = units[:: max(1, -(-len(units) // SAMPLE_UNITS))]
-    for unit in chosen:
+    """Yields the first values of parts that are spread over all units; the units read the column ``value`` alone.
+    Raises what ``unit_rows`` raises."""
+    parts = [part for unit in units for part in _parts_of(unit)]
+    chosen = parts[:: max(1, -(-len(parts) // SAMPLE_PARTS))]
+    for part in chosen:
         left, left_bytes = SAMPLE_RECORDS // len(chosen), SAMPLE_BYTES // len(chosen)
-        for value in _values_of(unit, clock, rng, security):
+        for value in _values_of(part, clock, rng, security):
             if value is not None:
                 yield value
                 left_bytes -= len(value)
             left -= 1
             if left <= 0 or left_bytes <= 0:
                 break
+
+
+def _parts_of(unit: ScanUnit) -> Iterator[ScanUnit]:
+    """Yields the unit in its pieces: one unit has all partitions of a small topic, and their types may differ."""
+    for piece in unit.pieces:
+        yield msgspec.structs.replace(unit, pieces=(piece,), tail_pieces=())
+    for tail in unit.tail_pieces:
+        yield msgspec.structs.replace(unit, pieces=(), tail_pieces=(tail,))
 
 
 def _values_of(

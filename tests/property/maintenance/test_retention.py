@@ -168,5 +168,12 @@ def test_what_goes_is_what_a_plain_walk_says(
     assert (found.start_offset, found.due) == (start, gone)
     assert found.size_bytes == sum(one.size_bytes for one in segments[:gone])
     assert found.rolled is None
+    if found.due_ms is not None:
+        limit = None if bound is None else (bound, "a group")
+        before = walk(stream, objects, config, found.due_ms - 1, limit)
+        then = walk(stream, objects, config, found.due_ms, limit)
+        assert found.due_ms > NOW_MS and before.start_offset == start < then.start_offset
+    if found.bytes_until is not None:
+        assert found.bytes_until > 0 and (retention_bytes + found.bytes_until) > retention_bytes >= 0
     if retention_bytes >= 0 and retention_ms < 0:
         assert total - found.size_bytes >= min(total, retention_bytes)

@@ -343,7 +343,7 @@ ROWS: dict[str, dict[State, Case | str]] = {
     ),
     "cost": row(
         Case("cost --store {empty}", shows="a month has 30 days"),
-        Case("cost --store {store} --retention 7d", shows="the metadata log tells too little"),
+        Case("cost --store {store} --retention 7d", shows="too young to say"),
         Case("cost --store {nowhere}", 2, NO_STORE),
         begun("cost --store {store}"),
     ),

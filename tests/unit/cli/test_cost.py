@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from siltstone.cli.cost import _document
 from siltstone.cli.main import cli
+from siltstone.costing.estimate import CostEstimate, CostRow
+from siltstone.costing.observed import ObservedWork
 from siltstone.metadata.commands import CreateTopic, OpenPartition, RegisterNode
 from siltstone.model.limits import GIB
 from siltstone.offline.opening.store import open_store
@@ -28,12 +31,28 @@ def run(folder: Path, *arguments: str) -> str:
     return done.output if done.exit_code == 0 else f"{done.exit_code}: {done.output}"
 
 
-def test_the_document_adds_up(folder: Path) -> None:
+def test_requests_of_a_young_store_are_null_and_a_dash(folder: Path) -> None:
+    found = json.loads(run(folder, "--json"))
+    assert found["total"] is None and {each["requests"] for each in found["topics"]} == {None}
+    assert {each["total"] for each in found["topics"]} == {None}
+    assert 0 <= found["counted_seconds"] == found["window_ms"] // 1000 < 3_600
+    shown = run(folder)
+    assert "–" in shown and "Requests: too young to say (counted for " in shown
+
+
+def test_the_totals_add_up_once_requests_are_known() -> None:
+    rows = [CostRow("flights", 7, 1.0, 2.0, 4.0), CostRow(None, 1, 8.0, 16.0, 32.0)]
+    work = ObservedWork(0, 3_600_000, {}, {}, {}, 0.0, {}, 0, 0, is_whole=True)
+    found = _document(CostEstimate(tuple(rows), work, 0.0, 0.0, ()), rows, [])
+    assert (found["total"], found["counted_seconds"]) == (63, 3_600)
+    assert [each["total"] for each in found["topics"]] == [7, 56]  # type: ignore[attr-defined]
+
+
+def test_storage_and_brokers_add_up(folder: Path) -> None:
     found = json.loads(run(folder, "--json", "--set", f"admin.prices.storage_per_gib={GIB}", "--cores", "3"))
     stored = sum(path.stat().st_size for path in (folder / "bucket").glob("*/objects/*"))
     assert sum(each["storage"] for each in found["topics"]) == pytest.approx(stored)
     assert sum(each["compute"] for each in found["topics"]) == pytest.approx(3 * 720 * 0.05)
-    assert found["total"] == pytest.approx(sum(each["total"] for each in found["topics"]))
     assert any(f"a GiB costs {GIB:g}" in each for each in found["assumptions"])
 
 

@@ -7,7 +7,6 @@ import pytest
 from siltstone.carrying.pipeline.kind import Outcome, UnitReport
 from siltstone.carrying.pipeline.running import RunReport
 from siltstone.carrying.pipeline.watch import StepProgress
-from siltstone.console import runs as console_runs
 from siltstone.console.runs import ChangeRuns, RunOutcome, RunsAlready, Says, outcome_of, step_words
 from siltstone.model.errors import Unavailable
 from support.scenarios import in_loop
@@ -72,7 +71,7 @@ async def test_a_failure_is_said_and_ends_nothing(
 
 
 @in_loop
-async def test_the_end_cancels_what_runs_and_waits_only_so_long_for_it(monkeypatch: pytest.MonkeyPatch):
+async def test_the_end_cancels_what_runs_and_waits_only_so_long_for_it():
     hangs, cancelled = Event(), Event()
 
     def work(_: Says) -> RunOutcome:
@@ -80,8 +79,7 @@ async def test_the_end_cancels_what_runs_and_waits_only_so_long_for_it(monkeypat
         hangs.wait(60)
         return RunOutcome("too late")
 
-    monkeypatch.setattr(console_runs, "CONSOLE_CLOSE_SECONDS_MAX", 0.05)
-    runs, reasons = ChangeRuns(lambda: 0), []
+    runs, reasons = ChangeRuns(lambda: 0, close_seconds_max=0.05), []
     runs.begin("a run", work, lambda reason: (reasons.append(reason), cancelled.set()))
     assert runs.is_busy
     async with asyncio.timeout(30):

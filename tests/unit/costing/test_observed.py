@@ -63,8 +63,14 @@ def test_jobs_count_by_kind_once_they_are_over() -> None:
     assert work.job_seconds == {"sweep": 3.5}
 
 
+@pytest.mark.parametrize(("version", "is_whole"), [(1, True), (2, False)])
+def test_a_log_is_whole_until_its_first_entry_is_dropped(version: int, is_whole: bool) -> None:
+    assert observe([(version, LogEntry("0" * 32, ()))], TOPICS.get, 0).is_whole == is_whole
+
+
 def test_nothing_is_known_of_an_empty_log() -> None:
     work = observed()
+    assert work.is_whole
     assert (work.window_ms, work.writes, work.shared_writes) == (0, {}, 0)
 
 

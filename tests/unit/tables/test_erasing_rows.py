@@ -16,6 +16,7 @@ from siltstone.record_columns.kernels import plain
 from siltstone.tables.erasing_rows import CODEC, RowErasureInput, erase_rows, run_row_erasure
 from siltstone.tables.formats.port import TableFile, listed
 from siltstone.tables.row_deletes import count, packed
+from siltstone.tables.sequences import REMOVED_NOTE
 
 HASH_KEY = bytes(range(16))
 PATH = "data/1-0123456789abcdef-00000-0000.parquet"
@@ -121,3 +122,14 @@ def test_a_file_that_cannot_be_replaced_is_looked_at_alone(tmp_path: Path) -> No
     file = File(tmp_path, ROWS)
     kept = listed(file.file, kept="it is elsewhere")
     assert file.left(file.task({0: erased(b"a")}, file=kept)) == (1, [])
+
+
+def test_sq2_the_note_of_removed_keys_stays_with_the_bucket(tmp_path: Path) -> None:
+    made = File(tmp_path, [(b"a", 0, 1)])
+    rows = pq.read_table(tmp_path / PATH).replace_schema_metadata({REMOVED_NOTE: b"a note"})
+    pq.write_table(rows, tmp_path / PATH)
+    made.file = TableFile(PATH, 1, (tmp_path / PATH).stat().st_size)
+    result = erase_rows(made.task({0: erased(b"a")}), store_at(made.location, create=True))
+    (file,) = result.files
+    assert (result.erased, file.rows) == (1, 0), "a file without rows has the note"
+    assert (pq.read_metadata(tmp_path / file.path).metadata or {})[REMOVED_NOTE] == b"a note"

@@ -69,8 +69,8 @@ class Events:
     def key(self, number: int) -> bytes:
         return self._registry.avro(self.keys, {"id": number})
 
-    def event(self, schema: int, op: str, after: dict[str, Any] | None = None) -> bytes:
-        value = {"before": None, "after": after, "source": {"db": "shop", "lsn": 7}, "op": op, "ts_ms": 1}
+    def event(self, schema: int, op: str, after: dict[str, Any] | None = None, lsn: int | None = 7) -> bytes:
+        value = {"before": None, "after": after, "source": {"db": "shop", "lsn": lsn}, "op": op, "ts_ms": 1}
         return self._registry.avro(schema, value)
 
     def append(self, stream: int, *pairs: tuple[bytes | None, bytes | None]) -> None:
@@ -142,6 +142,37 @@ def test_ch10_events_in_avro_are_rows_and_a_column_is_added_with_its_schema(
     )
     world.export_now()
     assert rows_of(world) == {3: {"id": 3, "name": "c", "price": 1.5}, 4: {"id": 4, "name": "d"}}
+
+
+def test_sq3_events_in_avro_are_ordered_by_a_field_of_their_source(world: TableWorld, events: Events) -> None:
+    stream = kept(world, sequence="source.lsn", retention="true")
+    schema = events.register("t-value", envelope(id="long", name="string"))
+    events.append(
+        stream,
+        (events.key(1), events.event(schema, "u", {"id": 1, "name": "new"}, 9)),
+        (events.key(1), events.event(schema, "c", {"id": 1, "name": "late"}, 8)),
+        (events.key(2), events.event(schema, "d", None, 5)),
+        (events.key(2), None),
+        (events.key(3), events.event(schema, "c", {"id": 3, "name": "no sequence"}, None)),
+    )
+    world.export_now()
+    assert rows_of(world) == {1: {"id": 1, "name": "new", "_sequence": 9}}
+    assert "it has no sequence: source.lsn" in world.frame("kafka.t__errors")["reason"][0]
+    events.append(stream, (events.key(2), events.event(schema, "c", {"id": 2, "name": "late"}, 4)))
+    world.export_now()
+    assert 2 not in rows_of(world)
+
+
+def test_sq3_flat_rows_in_avro_are_ordered_by_a_field(world: TableWorld, events: Events) -> None:
+    stream = kept(world, sequence="at", retention="true")
+    flat = events.register("t-value", record(id="long", at="long", __deleted="string"))
+
+    def row(at: int, gone: str = "false") -> bytes:
+        return events._registry.avro(flat, {"id": 1, "at": at, "__deleted": gone})
+
+    events.append(stream, (events.key(1), row(3)), (events.key(1), row(5, "true")), (events.key(1), row(4)))
+    world.export_now()
+    assert rows_of(world) == {}
 
 
 def test_ch11_flat_rows_in_avro_are_deleted_by_their_mark(world: TableWorld, events: Events) -> None:

@@ -178,6 +178,17 @@ def test_ci9_the_sample_is_bounded_and_what_follows_it_is_found_by_tasks(world: 
     assert "new field late: boolean" in report.text
 
 
+def test_ci9_the_sample_has_records_of_each_partition(world: TableWorld) -> None:
+    """The partitions of a small topic are read by one task, one after the other."""
+    whole, fraction = world.kept(partitions=2, value="json", columns="infer")
+    world.append_values(whole, *['{"a": 1}'] * SAMPLE_RECORDS)
+    world.append_values(fraction, '{"a": 1.5}')
+    world.export_now()
+    frame = world.frame()
+    assert frame["a"].sum() == SAMPLE_RECORDS + 1.5
+    assert frame["_rescued_data"].null_count() == len(frame) == SAMPLE_RECORDS + 1
+
+
 def test_ci10_a_table_has_no_more_columns_than_it_may(world: TableWorld) -> None:
     (stream,) = world.kept(value="json", columns="infer")
     many = {f"n{number}": 1 for number in range(1_100)}

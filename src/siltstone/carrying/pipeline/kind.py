@@ -52,11 +52,12 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """A run begins units as long as some of its budget is left. The first unit is always started, because otherwise a
     unit larger than the budget would never be done. ``spread_ms``: the bytes that are copied are spread over this
-    time."""
+    time. ``every_ms``: the caller is a service, which repeats the kind after this time."""
 
     bytes_max: int | None = None
     seconds_max: float | None = None
     spread_ms: int | None = None
+    every_ms: int | None = None
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

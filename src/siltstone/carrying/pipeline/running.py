@@ -203,7 +203,13 @@ def carry_out(
     if is_whole and not report.trouble:
         with suppress(SiltstoneError):  # without this note the kind would only run again too early
             forget_gone(context, kind.name, _names(plan))
-            note_run(context, kind.name, report.in_one_line, was_idle=not report.units)
+            note_run(
+                context,
+                kind.name,
+                report.in_one_line,
+                was_idle=not report.units,
+                every_ms=budget.every_ms or 0,
+            )
     return report
 
 

@@ -109,9 +109,14 @@ _LAST_RUN_PREFIX = "last-run/"
 
 
 class LastRun(msgspec.Struct, frozen=True):
+    """``served_ms``: the end of the last run of a service, which repeated the kind every ``every_ms``; both are 0 if no
+    service has ever run it, as far as is noted. Commands run a kind once."""
+
     kind: str
     ended_ms: int
     report: str
+    every_ms: int = 0
+    served_ms: int = 0
 
 
 def last_runs(image: MetadataImage) -> dict[str, LastRun]:
@@ -120,15 +125,21 @@ def last_runs(image: MetadataImage) -> dict[str, LastRun]:
     return {each.kind: each for each in noted}
 
 
-def note_run(context: MaintenanceContext, kind: str, report: str, *, was_idle: bool) -> None:
-    """Notes that a kind has run. Of kinds that run every minute only some of the idle runs are noted, to save
-    writes."""
+def note_run(
+    context: MaintenanceContext, kind: str, report: str, *, was_idle: bool, every_ms: int = 0
+) -> None:
+    """Notes that a kind has run, and that a service repeats it every ``every_ms``, if it is above 0. Of kinds that run
+    every minute only some of the idle runs are noted, to save writes."""
     now_ms = context.now_ms()
     noted = context.metadata.image.keys.get(_LAST_RUN_PREFIX + kind)
+    before = LastRun(kind, -LAST_RUN_NOTED_MS, "") if noted is None else _decoded(noted)
+    is_served_anew = every_ms not in (0, before.every_ms)
     # A run in the future was noted by a clock that was ahead.
-    if not was_idle or noted is None or not 0 <= now_ms - _decoded(noted).ended_ms < LAST_RUN_NOTED_MS:
-        value = msgspec.json.encode(LastRun(kind, now_ms, report))
-        context.metadata.execute(PutKey(_LAST_RUN_PREFIX + kind, value, overwrite=True))
+    if was_idle and not is_served_anew and 0 <= now_ms - before.ended_ms < LAST_RUN_NOTED_MS:
+        return
+    served = (every_ms, now_ms) if every_ms else (before.every_ms, before.served_ms)
+    value = msgspec.json.encode(LastRun(kind, now_ms, report, *served))
+    context.metadata.execute(PutKey(_LAST_RUN_PREFIX + kind, value, overwrite=True))
 
 
 def _decoded(value: bytes) -> LastRun:

@@ -6,10 +6,12 @@ import click
 import msgspec
 from rich.console import Group, RenderableType
 
-from siltstone.carrying.pipeline.set_aside import LastRun, SetAside, all_set_aside, last_runs
+from siltstone.carrying.pipeline.next_runs import NextRun, next_runs, next_runs_note, runs_that_ended
+from siltstone.carrying.pipeline.set_aside import SetAside, all_set_aside
 from siltstone.cli.output import print_json, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
-from siltstone.cli.words import count_words, seconds_words, size_words, time_words
+from siltstone.cli.words import count_words, counted, seconds_words, size_words, time_words
+from siltstone.maintenance.retention.next_deletion import NextDeletion, deletion_day, next_deletions
 from siltstone.metadata.entities import JobMetadata, JobState
 from siltstone.metadata.image import MetadataImage
 from siltstone.offline.kind_rows import KIND_NAMES
@@ -18,16 +20,20 @@ from siltstone.offline.pressure import Pressure, Space
 FINISHED_SHOWN_MAX = 15
 """Finished jobs in the table; --json has all that the metadata keeps."""
 
+DELETIONS_SHOWN_MAX = 1_000
+"""Topics whose next deletion --json has, the first ones first; siltstone maintain explain has each."""
+
 
 @click.command()
 @json_option
 @store_options
 def status(choice: StoreChoice, as_json: bool) -> None:
-    """Show jobs, failed units, last runs and free space.
+    """Show jobs, failed units, last and next runs, and free space.
 
     A job is one run of one kind of maintenance. Its driver renews a lease; if the lease of a running job has expired,
     its driver is gone, and the next run takes the job over. A unit that failed is set aside: it is retried
-    automatically at the time shown, or with the next run after its topic was configured differently.
+    automatically at the time shown, or with the next run after its topic was configured differently. When a kind runs
+    next is known while a service repeats it (siltstone maintain serve, or siltstone serve --with-maintenance).
     """
     with choice.open() as store:
         image, now_ms = store.metadata.image, store.metadata.now_ms()
@@ -44,7 +50,12 @@ def _as_document(image: MetadataImage, spaces: Sequence[Space], now_ms: int) -> 
         "spaces": [_space_document(space) for space in spaces],
         "jobs": [_job_document(job, now_ms) for job in _jobs(image)],
         "set_aside": _set_aside(image),
-        "last_runs": list(_last_runs(image).values()),
+        "last_runs": list(runs_that_ended(image).values()),
+        "next_runs": [
+            {"kind": each.kind, "due_ms": each.due_ms, "words": each.words}
+            for each in next_runs(image, KIND_NAMES, now_ms)
+        ],
+        "next_deletions": next_deletions(image, now_ms)[:DELETIONS_SHOWN_MAX],
     }
 
 
@@ -70,22 +81,11 @@ def _set_aside(image: MetadataImage) -> list[SetAside]:
     return sorted(all_set_aside(image), key=lambda aside: (aside.retry_at_ms, aside.kind, aside.name))
 
 
-def _last_runs(image: MetadataImage) -> dict[str, LastRun]:
-    """Returns the last run of each kind: the run that the metadata note, or a job that ended later. A job counts as a
-    run because its driver may have noted none: the driver died, or carried out one kind by itself, as the demo does."""
-    runs = dict(last_runs(image))
-    for job in image.jobs.values():
-        if job.state is not JobState.RUNNING and (
-            job.kind not in runs or runs[job.kind].ended_ms < job.finished_ms
-        ):
-            runs[job.kind] = LastRun(job.kind, job.finished_ms, job.report)
-    return runs
-
-
 def _shown(image: MetadataImage, spaces: Sequence[Space], now_ms: int) -> RenderableType:
     jobs = _jobs(image)
     running = [job for job in jobs if job.state is JobState.RUNNING]
     finished = jobs[len(running) :]
+    runs = next_runs(image, KIND_NAMES, now_ms)
     return Group(
         _running_shown(running, now_ms),
         "",
@@ -93,7 +93,10 @@ def _shown(image: MetadataImage, spaces: Sequence[Space], now_ms: int) -> Render
         "",
         _aside_shown(_set_aside(image), image, now_ms),
         "",
-        _last_shown(_last_runs(image), now_ms),
+        _runs_shown(runs, now_ms),
+        *([note] if (note := next_runs_note(runs)) else []),
+        "",
+        _deletion_words(next_deletions(image, now_ms), now_ms),
         *(line for space in spaces for line in ("", _space_words(space))),
     )
 
@@ -157,10 +160,21 @@ def _aside_shown(asides: Sequence[SetAside], image: MetadataImage, now_ms: int) 
     return shown
 
 
-def _last_shown(runs: dict[str, LastRun], now_ms: int) -> RenderableType:
-    shown = table("kind", "ended", "report", title="Last run of each kind")
-    for kind in KIND_NAMES:
-        ran = runs.get(kind)
-        age = "" if ran is None else f"{seconds_words(max(0, now_ms - ran.ended_ms) / 1000)} ago"
-        shown.add_row(kind, age or "never", "" if ran is None else ran.report)
+def _runs_shown(runs: Sequence[NextRun], now_ms: int) -> RenderableType:
+    shown = table("kind", "ended", "report", "next", title="Last and next run of each kind")
+    for ran in runs:
+        age = f"{seconds_words(max(0, now_ms - ran.ended_ms) / 1000)} ago" if ran.ended_ms else "never"
+        shown.add_row(ran.kind, age, ran.report, ran.words)
     return shown
+
+
+def _deletion_words(found: Sequence[NextDeletion], now_ms: int) -> str:
+    if not found:
+        return "Time makes retention delete nothing."
+    day = deletion_day(found[0], now_ms)
+    first = [each for each in found if deletion_day(each, now_ms) == day]
+    size_bytes = sum(each.size_bytes for each in first)
+    return (
+        f"Retention deletes {day}: {counted(sum(each.offsets for each in first), 'offset')} of"
+        f" {counted(len(first), 'topic')}, {size_words(size_bytes)}, if nothing is written meanwhile"
+    )

@@ -35,6 +35,7 @@ PAGES = (
     PageRoute("/groups/reset", groups.reset, ChangeRight.GROUP),
     PageRoute("/groups/{group:path}", groups.group),
     PageRoute("/objects", objects.objects, of_cluster=True),
+    PageRoute("/objects/retention", objects.retention, of_cluster=True),
     PageRoute("/objects/{object}", objects.one_object, of_cluster=True),
     PageRoute("/maintenance", maintenance.maintenance, of_cluster=True),
     PageRoute("/maintenance/jobs", maintenance.jobs, of_cluster=True, is_followed=True),

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from siltstone.console.application import Asked, PageRefused
 from siltstone.console.store import ConsoleStore, moment_with_log
-from siltstone.costing.estimate import CostEstimate, estimate_cost
+from siltstone.costing.estimate import CostEstimate, estimate_cost, total_of
 from siltstone.costing.retention import retention_savings
 from siltstone.model.console_limits import CONSOLE_PLAN_SECONDS_MAX, CONSOLE_ROWS_MAX
 from siltstone.offline.opening.values import Unit, written_quantity
@@ -27,7 +27,8 @@ async def cost(asked: Asked) -> Response:
     return asked.page(
         "cost.html",
         rows=rows[:CONSOLE_ROWS_MAX],
-        total=sum(each.total for each in rows),
+        total=total_of(rows),
+        known=sum(each.known for each in rows),
         found=found,
         savings=[each for each in savings if asked.visitor.sees(each.topic)][:CONSOLE_ROWS_MAX],
         retention=text,

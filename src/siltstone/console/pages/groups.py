@@ -25,6 +25,7 @@ from siltstone.kafka_client.resetting import (
     reset_rows,
 )
 from siltstone.metadata.entities import TopicMetadata
+from siltstone.metadata.image import MetadataImage
 from siltstone.metadata_tables.catalog import tables_of
 from siltstone.model.console_limits import CONSOLE_ROWS_MAX
 from siltstone.model.errors import SiltstoneError
@@ -47,14 +48,14 @@ async def groups(asked: Asked) -> Response:
         name = row["group"]
         if wanted in name.lower() and asked.visitor.sees_group(name) and asked.visitor.sees(row["topic"]):
             lags.setdefault(name, []).append(row)
-    rows = [_summed(name, of_group) for name, of_group in lags.items()]
+    rows = [_summed(asked.store.image, name, of_group) for name, of_group in lags.items()]
     rows.sort(key=lambda each: (-each["lag_records"], each["group"]))
     return asked.page(
         "groups.html", groups=rows[:CONSOLE_ROWS_MAX], more=max(0, len(rows) - CONSOLE_ROWS_MAX), q=wanted
     )
 
 
-def _summed(name: str, lags: list[dict[str, Any]]) -> dict[str, Any]:
+def _summed(image: MetadataImage, name: str, lags: list[dict[str, Any]]) -> dict[str, Any]:
     times = [each["committed_at"] for each in lags if each["committed_at"] is not None]
     return {
         "group": name,
@@ -65,9 +66,28 @@ def _summed(name: str, lags: list[dict[str, Any]]) -> dict[str, Any]:
         ),
         "topics": len({each["topic"] for each in lags}),
         "partitions": len(lags),
+        "uncommitted": len(_uncommitted(image, lags)),
         "committed_at": max(times, default=None),
         "reader": _reader(lags),
     }
+
+
+def _uncommitted(image: MetadataImage, lags: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the partitions that have records, of topics that the group reads, where it has committed nothing: what it
+    has left to read there is not known, so what is counted is the least."""
+    committed = {(each["topic"], each["partition"]) for each in lags}
+    found = []
+    for name in sorted({topic for topic, _ in committed}):
+        topic = image.topics.get(image.topic_ids.get(name, ""))
+        for number, partition in enumerate(() if topic is None else topic.partitions):
+            stream = image.streams.get(partition.data_stream_id)
+            if (
+                (name, number) not in committed
+                and stream is not None
+                and stream.end_offset > stream.start_offset
+            ):
+                found.append(f"{name}-{number}")
+    return found
 
 
 def _reader(lags: Sequence[Mapping[str, Any]]) -> str:
@@ -95,6 +115,7 @@ async def groups_of_topic(asked: Asked) -> Response:
             sum(row["lag_bytes"] or 0 for row in lags),
             max((row["lag_seconds"] for row in lags if row["lag_seconds"] is not None), default=None),
             len(lags),
+            len(_uncommitted(asked.store.image, lags)),
         )
         for each, lags in found.items()
     ]
@@ -116,7 +137,8 @@ async def _shown_group(asked: Asked, name: str) -> Response:
         records=sum(each["lag_records"] or 0 for each in rows), bytes=sum(each["lag_bytes"] or 0 for each in rows),
         topics=topics, targets=TARGETS, reset=reset,
         seconds=max((each["lag_seconds"] for each in rows if each["lag_seconds"] is not None), default=None),
-        reader=_reader(rows), form={each: asked.query(each) for each in ("topic", "to", "at")},
+        reader=_reader(rows), uncommitted=_uncommitted(asked.store.image, rows),
+        form={each: asked.query(each) for each in ("topic", "to", "at")},
         changed=asked.query("changed") == "1",
     )  # fmt: skip
 

@@ -7,7 +7,8 @@ from typing import Any
 from starlette.responses import RedirectResponse, Response
 
 from siltstone.carrying.pipeline.kind import Scope
-from siltstone.carrying.pipeline.set_aside import all_set_aside, last_runs, why_late
+from siltstone.carrying.pipeline.next_runs import next_runs, next_runs_note
+from siltstone.carrying.pipeline.set_aside import all_set_aside, why_late
 from siltstone.console.application import Asked, PageRefused, number_of
 from siltstone.console.runs import refuse_in_a_broker
 from siltstone.console.store import ConsoleStore
@@ -15,8 +16,7 @@ from siltstone.console.visitors import Visitor
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.overview import Overview, objects_words, overview
 from siltstone.metadata.commands import CancelJob
-from siltstone.metadata.entities import JobMetadata, JobState
-from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.entities import JobState
 from siltstone.model.audit import shortened
 from siltstone.model.console_limits import CONSOLE_PLAN_SECONDS_MAX
 from siltstone.offline.context import check_metadata_is_newest
@@ -77,37 +77,20 @@ def _state(asked: Asked) -> dict[str, Any]:
     image, now_ms = asked.store.image, asked.store.now_ms()
     found = sorted(image.jobs.values(), key=lambda job: (job.state is not JobState.RUNNING, -job.job_id))
     running = [each for each in found if each.state is JobState.RUNNING]
+    runs = next_runs(image, KIND_NAMES, now_ms)
     return {
         "running": running,
         "finished": found[len(running) : len(running) + FINISHED_SHOWN_MAX],
         "asides": [
             each for each in all_set_aside(image) if each.topic is None or asked.visitor.sees(each.topic)
         ],
-        "runs": _last_runs(image),
+        "runs": runs,
+        "next_note": next_runs_note(runs),
         "late": why_late(image, now_ms) or "",
         "kinds": KIND_NAMES,
         "runs_maintenance": asked.store.runs_maintenance,
         "newest_run": asked.store.runs.newest,
     }
-
-
-def _last_runs(image: MetadataImage) -> list[tuple[str, int, str]]:
-    """Returns kind, end and report of the last run of each kind; an end of 0 where there was none."""
-    noted = last_runs(image)
-    newest: dict[str, JobMetadata] = {}
-    for job in image.jobs.values():
-        if job.state is not JobState.RUNNING and (
-            job.kind not in newest or newest[job.kind].job_id < job.job_id
-        ):
-            newest[job.kind] = job
-    rows = []
-    for kind in KIND_NAMES:
-        run, last = noted.get(kind), newest.get(kind)
-        ended_ms, report = (0, "") if run is None else (run.ended_ms, run.report)
-        if last is not None and last.finished_ms > ended_ms:
-            ended_ms, report = last.finished_ms, last.report
-        rows.append((kind, ended_ms, report))
-    return rows
 
 
 def _kinds(text: str) -> tuple[str, ...]:

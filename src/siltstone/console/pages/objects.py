@@ -1,6 +1,8 @@
 """Objects: the largest, what will be deleted when and why, and the anatomy of one."""
 
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from starlette.responses import Response
 
@@ -11,6 +13,7 @@ from siltstone.console.views.objects import (
     objects_to_delete,
     topics_in,
 )
+from siltstone.maintenance.retention.next_deletion import NextDeletion, deletion_day, next_deletions
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.console_limits import CONSOLE_ROWS_MAX
@@ -32,6 +35,22 @@ async def objects(asked: Asked) -> Response:
         to_delete=objects_to_delete(image, settings.sweep.grace_period_ms),
         grace_period_ms=settings.sweep.grace_period_ms,
     )
+
+
+async def retention(asked: Asked) -> Response:
+    """What retention deletes next, by day: a part of the page, which walks through all segments of the store."""
+    image, now_ms = asked.store.image, asked.store.now_ms()
+    found = await asked.run(partial(next_deletions, image, now_ms, asked.visitor.sees))
+    return asked.page("objects_retention.html", **_retention(found, now_ms))
+
+
+def _retention(found: Sequence[NextDeletion], now_ms: int) -> dict[str, Any]:
+    """``first``: the topics of the first day; ``later`` counts the others."""
+    if not found:
+        return {"first": (), "later": 0, "day": ""}
+    days = [deletion_day(each, now_ms) for each in found]
+    first = [each for each, day in zip(found, days, strict=True) if day == days[0]]
+    return {"first": first, "later": len(found) - len(first), "day": days[0]}
 
 
 async def one_object(asked: Asked) -> Response:

@@ -1,5 +1,7 @@
 """Topics: the list, one topic, and the map of one partition."""
 
+from functools import partial
+
 from markupsafe import Markup
 from starlette.responses import Response
 
@@ -8,6 +10,7 @@ from siltstone.console.application import Asked, PageRefused, number_of
 from siltstone.console.views.cluster import move_command, nodes_to_lead
 from siltstone.console.views.stream_map import piece_at, stream_map
 from siltstone.console.views.topics import configs_shown, counts_of, partition_counts
+from siltstone.maintenance.retention.next_deletion import next_deletion
 from siltstone.metadata.entities import NO_NODE, StreamMetadata, TopicMetadata
 from siltstone.model.console_limits import CONSOLE_ROWS_MAX
 from siltstone.tables.inspecting import table_rows
@@ -39,11 +42,12 @@ async def topics(asked: Asked) -> Response:
 async def topic(asked: Asked) -> Response:
     """One topic: counts, partitions, configuration with sources."""
     found = topic_of(asked)
-    image = asked.store.image
+    image, now_ms = asked.store.image, asked.store.now_ms()
     table = next((each for each in table_rows(image) if each.topic == found.name), None)
     return asked.page(
         "topic.html",
-        topic=counts_of(image, found, asked.store.now_ms()),
+        topic=counts_of(image, found, now_ms),
+        deletion=(await asked.run(partial(next_deletion, image, found, now_ms))).words(now_ms),
         created_ms=found.created_ms,
         partitions=partition_counts(image, found)[:CONSOLE_ROWS_MAX],
         configs=configs_shown(image, found) if asked.visitor.describes_configs(found.name) else None,

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from siltstone.foundation.quantity_words import duration_words, size_words
 from siltstone.metadata.entities import NO_NODE, StreamMetadata, TopicMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import DAY_MS
 from siltstone.offline.topic_streams import topic_defaults
 from siltstone.topic_configs.rows import TABLE
-from siltstone.topic_configs.table import stored_topic_config
+from siltstone.topic_configs.table import TopicConfig, stored_topic_config
 
 Sees = Callable[[str], bool]
 """Says whether the visitor may see the topic of this name."""
@@ -17,7 +18,7 @@ Sees = Callable[[str], bool]
 
 class TopicCounts(msgspec.Struct, frozen=True):
     """``records`` counts offsets that are committed and kept: key compaction leaves fewer records than offsets.
-    ``grown_bytes`` are those of the last day."""
+    ``grown_bytes`` are those of the last day. ``kept`` says in words for how long records stay."""
 
     name: str
     topic_id: str
@@ -26,7 +27,7 @@ class TopicCounts(msgspec.Struct, frozen=True):
     size_bytes: int
     grown_bytes: int
     objects: int
-    policy: str
+    kept: str
     table_format: str
     is_internal: bool
 
@@ -92,10 +93,19 @@ class TopicTally:
             size_bytes=self._size_bytes,
             grown_bytes=self._grown_bytes,
             objects=len(self._objects),
-            policy=",".join(sorted(config.cleanup_policy)),
+            kept=kept_words(config),
             table_format=config.table.table_format,
             is_internal=topic.is_internal,
         )
+
+
+def kept_words(config: TopicConfig) -> str:
+    """Says for how long records stay, such as ``7 days`` or ``7 days, 1.0 GiB a partition``."""
+    limits = ["newest of each key"] if config.is_compacted else []
+    if config.is_deleted_by_age:
+        limits += [duration_words(config.retention_ms)] if config.retention_ms >= 0 else []
+        limits += [f"{size_words(config.retention_bytes)} a partition"] if config.retention_bytes >= 0 else []
+    return ", ".join(limits) or "for ever"
 
 
 def counts_of(image: MetadataImage, topic: TopicMetadata, now_ms: int) -> TopicCounts:

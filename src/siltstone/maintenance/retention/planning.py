@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from siltstone.carrying.pipeline.kind import PlannedUnit, Scope, Unplanned
-from siltstone.foundation.quantity_words import counted, duration_words, size_words
+from siltstone.foundation.quantity_words import counted, duration_words, size_words, time_words
 from siltstone.maintenance.retention.past import Past, bytes_within, past_of
 from siltstone.metadata.commands import TopicTrims
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState, TopicMetadata
@@ -37,7 +37,10 @@ class Walked(msgspec.Struct, frozen=True):
     """How far a stream may be trimmed. ``start_offset`` is the new start, or the present one when nothing is due.
     ``rolled`` is the active segment when it has to be closed and trimmed, too. ``segments`` counts the segments that
     are not empty, the active one included; ``size_bytes`` the bytes that are trimmed. ``blocked`` says why a segment
-    that is due by time or size stays."""
+    that is due by time or size stays.
+
+    ``due_ms``: when time makes the first segment due that stays, if nothing is appended; None if time never does, or
+    if it is blocked. ``bytes_until``: size makes it due when so many bytes were appended."""
 
     start_offset: int
     segments: int
@@ -46,6 +49,8 @@ class Walked(msgspec.Struct, frozen=True):
     size_bytes: int
     rolled: ClosedSegment | None = None
     blocked: str = ""
+    due_ms: int | None = None
+    bytes_until: int | None = None
 
     @property
     def due(self) -> int:
@@ -66,10 +71,16 @@ def walk(
     total = sum(each.size_bytes for each in closed) + past.active.size_bytes
     start, left, expired, over_size = stream.start_offset, total, 0, 0
     blocked = ""
+    due_ms = bytes_until = None
     for segment in closed:
-        is_expired = _is_expired(segment.largest_timestamp_ms, segment.closed_ms, config, now_ms)
+        expires_ms = _expires_ms(segment.largest_timestamp_ms, segment.closed_ms, config)
+        is_expired = expires_ms is not None and now_ms >= expires_ms
         is_over_size = 0 <= config.retention_bytes <= left - segment.size_bytes
         if not (is_expired or is_over_size):
+            if not _blocked(segment, stream, bound):
+                due_ms = expires_ms
+                if config.retention_bytes >= 0:
+                    bytes_until = config.retention_bytes + segment.size_bytes - left
             break
         if blocked := _blocked(segment, stream, bound):
             break
@@ -78,11 +89,14 @@ def walk(
         expired += is_expired
         over_size += not is_expired
     rolled = None
-    if start >= past.active.start_offset and _may_be_closed(past, stream, config, now_ms):
+    if start >= past.active.start_offset and (closed_ms := _closed_ms(past, stream, config)) is not None:
         closing = past.active.closed(now_ms)
-        if not (blocked := _blocked(closing, stream, bound)):
+        blocked = _blocked(closing, stream, bound)
+        if now_ms < closed_ms:
+            due_ms, blocked = None if blocked else closed_ms, ""
+        elif not blocked:
             start, left, expired, rolled = closing.end_offset, left - closing.size_bytes, expired + 1, closing
-    return Walked(start, segments, expired, over_size, total - left, rolled, blocked)
+    return Walked(start, segments, expired, over_size, total - left, rolled, blocked, due_ms, bytes_until)
 
 
 def _closed(stream: StreamMetadata) -> Iterator[ClosedSegment]:
@@ -98,9 +112,10 @@ def _closed(stream: StreamMetadata) -> Iterator[ClosedSegment]:
         yield left
 
 
-def _is_expired(largest_timestamp_ms: int, closed_ms: int, config: TopicConfig, now_ms: int) -> bool:
+def _expires_ms(largest_timestamp_ms: int, closed_ms: int, config: TopicConfig) -> int | None:
+    """Returns the first time at which the segment is expired; None if it never is."""
     newest_ms = closed_ms if largest_timestamp_ms == NO_TIMESTAMP else largest_timestamp_ms
-    return 0 <= config.retention_ms < now_ms - newest_ms
+    return None if config.retention_ms < 0 else newest_ms + config.retention_ms + 1
 
 
 def _blocked(segment: ClosedSegment, stream: StreamMetadata, bound: Bound | None) -> str:
@@ -111,14 +126,16 @@ def _blocked(segment: ClosedSegment, stream: StreamMetadata, bound: Bound | None
     return ""
 
 
-def _may_be_closed(past: Past, stream: StreamMetadata, config: TopicConfig, now_ms: int) -> bool:
-    """Returns whether the active segment is expired and may be closed here. A broker that has the stream open closes
-    the segment itself and first writes a snapshot of its producers, so an open stream is left to its broker for a
-    while."""
+def _closed_ms(past: Past, stream: StreamMetadata, config: TopicConfig) -> int | None:
+    """Returns from when on the active segment is expired and may be closed here; None if it never is. A broker that has
+    the stream open closes the segment itself and first writes a snapshot of its producers, so an open stream is left
+    to its broker for a while."""
     active = past.active
-    if active.is_empty or not _is_expired(active.largest_timestamp_ms, past.committed_ms, config, now_ms):
-        return False
-    return stream.state is not StreamState.OPENED or now_ms - past.committed_ms >= OPEN_STREAM_LEFT_ALONE_MS
+    expires_ms = _expires_ms(active.largest_timestamp_ms, past.committed_ms, config)
+    if active.is_empty or expires_ms is None:
+        return None
+    is_open = stream.state is StreamState.OPENED
+    return max(expires_ms, past.committed_ms + OPEN_STREAM_LEFT_ALONE_MS) if is_open else expires_ms
 
 
 BoundOf = Callable[[TopicStream], Bound | None]
@@ -244,4 +261,6 @@ def _why_nothing(config: TopicConfig, walked: list[tuple[TopicStream, Walked]]) 
         limits.append(f"older than retention.ms ({duration_words(config.retention_ms)})")
     if config.retention_bytes >= 0:
         limits.append(f"beyond retention.bytes ({size_words(config.retention_bytes)})")
-    return f"no closed segment is {' or '.join(limits)}"
+    due_ms = min((each.due_ms for _, each in walked if each.due_ms is not None), default=None)
+    later = "" if due_ms is None else f"; the first one will be at {time_words(due_ms)} UTC"
+    return f"no closed segment is {' or '.join(limits)}{later}"

@@ -68,8 +68,11 @@ class Lane:
         done: list[str] = []
         while not self._current.is_cancelled and (kind := self._next(done, is_everything_due)) is not None:
             done.append(kind)
-            spread_ms = None if is_everything_due else self._spread_ms.get(kind)
-            if self._run(self._kinds[kind], spread_ms).has_no_runner:
+            budget = Budget()
+            if not is_everything_due:
+                every_ms = self._schedule.intervals_ms[kind]
+                budget = Budget(spread_ms=self._spread_ms.get(kind), every_ms=every_ms)
+            if self._run(self._kinds[kind], budget).has_no_runner:
                 break
         now_ms = self._context.clock.now_ms()
         return max(0, self._schedule.next_due_ms(now_ms) - now_ms)
@@ -103,10 +106,10 @@ class Lane:
         self._schedule = self._schedule.seen(ended_ms, self._context.clock.now_ms())
         return None
 
-    def _run(self, kind: Kind, spread_ms: int | None) -> RunReport:
+    def _run(self, kind: Kind, budget: Budget) -> RunReport:
         watch = self._current.replace(Watch(kind.name, self._context.clock, seconds_max=self._seconds_max))
         self._counters.began(kind.name, watch)
-        report = self._reported(kind, watch, spread_ms)
+        report = self._reported(kind, watch, budget)
         is_cut_short = watch.is_over and bool(report.postponed)
         self._say(report)
         self._counters.ended(report, self._count_set_aside(kind))
@@ -123,11 +126,11 @@ class Lane:
             self._schedule = self._schedule.ended(kind.name, now_ms, chance, has_remaining=has_remaining)
         return report
 
-    def _reported(self, kind: Kind, watch: Watch, spread_ms: int | None) -> RunReport:
+    def _reported(self, kind: Kind, watch: Watch, budget: Budget) -> RunReport:
         clock = self._context.clock
         started_ms = clock.monotonic_ms()
         try:
-            return run(self._context, kind, self._start_runner, Scope(), Budget(spread_ms=spread_ms), watch)
+            return run(self._context, kind, self._start_runner, Scope(), budget, watch)
         except SiltstoneError as failure:
             trouble: Exception = failure
         except Exception as failure:  # a bug in one kind must not stop the others

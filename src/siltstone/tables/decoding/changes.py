@@ -19,14 +19,18 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from siltstone.tables.decoding.port import REASON_CHARACTERS_MAX, ColumnDecoder, DecodedColumns
 from siltstone.value_formats.decoders.json import payload_of
 from siltstone.value_formats.decoding import reason_of
+from siltstone.value_formats.wire import payloads
 
 _NOTHING = msgspec.Raw(b"null")
 _ABSENT = msgspec.Raw(b"")
 _MADE = frozenset("cur")
+_PLAIN_MADE = frozenset({b'"c"', b'"u"', b'"r"'})
+_PLAIN_DELETE = b'"d"'
 
 
 class _Event(msgspec.Struct):
@@ -60,13 +64,13 @@ class ChangedRowsDecoder:
         sequences: list[int | None] = []
         skipped: set[int] = set()
         bad: dict[int, str] = {}
-        for row, value in enumerate(values.to_pylist()):
+        for row, value in enumerate(payloads(values).to_pylist()):
             after: bytes | None = None
             sequence: int | None = None
             is_delete = value is None
             if value is not None:
                 try:
-                    after, is_delete, holder = _row_of(payload_of(value), self._place)
+                    after, is_delete, holder = _row_of(value, self._place)
                     if after is None and not is_delete:
                         skipped.add(row)
                     elif self._sequence is not None and holder is not None:
@@ -108,6 +112,13 @@ def _row_of(value: bytes, place: str) -> tuple[bytes | None, bool, bytes | None]
     """Returns the JSON of the row that an event makes, whether it removes one, and the object that has the field by
     which events are ordered: ``source`` if this is the ``place``, otherwise the row. Raises ValueError."""
     event = _EVENTS.decode(value)
+    if event.schema is _ABSENT and bytes(event.source)[:1] == b"{":  # nearly all events, so they go first
+        op = bytes(event.op)
+        holder: bytes | None = bytes(event.source) if place else None
+        if op == _PLAIN_DELETE:
+            return None, True, holder
+        if op in _PLAIN_MADE and (made := bytes(event.after))[:1] == b"{":
+            return made, False, holder or made
     if _is_object(event.schema) and bytes(event.payload) == b"null":
         return None, True, None
     if _is_object(event.schema) and _is_object(event.payload):
@@ -156,6 +167,10 @@ def _is_envelope(event: _Event) -> bool:
     )
 
 
+_MAY_HAVE_SCHEMA = r'"schema"|\\'
+"""A name may be written with escapes."""
+
+
 class ChangedKeysDecoder:
     """Decodes keys without the schema that a JSON converter writes around them: ``{"schema": …, "payload": KEY}``."""
 
@@ -163,6 +178,8 @@ class ChangedKeysDecoder:
         self._keys = keys
 
     def decode(self, values: Any) -> DecodedColumns:
+        if not pc.any(pc.match_substring_regex(values, _MAY_HAVE_SCHEMA)).as_py():
+            return self._keys.decode(values)
         plain = [None if each is None else _plain_key(each) for each in values.to_pylist()]
         return self._keys.decode(pa.array(plain, pa.binary()))
 

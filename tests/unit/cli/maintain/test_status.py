@@ -3,8 +3,9 @@ import pytest
 from rich.console import Console
 
 from siltstone.carrying.pipeline.kind import PlannedUnit
+from siltstone.carrying.pipeline.next_runs import runs_that_ended
 from siltstone.carrying.pipeline.set_aside import LastRun, put_aside
-from siltstone.cli.maintain.status import FINISHED_SHOWN_MAX, _last_runs, _shown
+from siltstone.cli.maintain.status import FINISHED_SHOWN_MAX, _shown
 from siltstone.metadata.commands import FinishJob, PrepareObjects, StartJob
 from siltstone.metadata.entities import JobMetadata, JobState
 from siltstone.metadata.image import MetadataImage
@@ -41,7 +42,9 @@ def test_a_store_at_rest(store: NodeSettings) -> None:
         "No job is running.",
         "No job has found work yet.",
         "No unit is set aside.",
-        "sso-compaction never",
+        "sso-compaction never not known",
+        "The next run of each kind is not known: no service repeats it",
+        "Time makes retention delete nothing.",
     ):
         assert part in words
     assert "the disk of" in words and " free; " in words
@@ -70,6 +73,9 @@ def test_as_json(store: NodeSettings) -> None:
     (aside,) = document["set_aside"]
     assert (aside["name"], aside["failures"]) == ("object 3", 1) and aside["retry_at_ms"] > document["now_ms"]
     assert [each["kind"] for each in document["last_runs"]] == ["sweep", "sso-compaction", "minor-gc"]
+    due = {each["kind"]: (each["due_ms"], each["words"]) for each in document["next_runs"]}
+    assert due["sweep"] == (None, "not known") and due["major-gc"] == (document["now_ms"], "runs now")
+    assert document["next_deletions"] == []
     assert all(space["pressure"] in ("none", "warn", "full") for space in document["spaces"])
 
 
@@ -167,7 +173,7 @@ def test_the_last_run_of_a_kind_is_a_job_that_ended_after_what_runs_have_noted()
         job(4, "minor-gc", 0, JobState.RUNNING),
     ]
     image = msgspec.structs.replace(MetadataImage(), jobs={each.job_id: each for each in jobs}, keys=noted)
-    assert {kind: (ran.ended_ms - NOW_MS, ran.report) for kind, ran in _last_runs(image).items()} == {
+    assert {kind: (ran.ended_ms - NOW_MS, ran.report) for kind, ran in runs_that_ended(image).items()} == {
         "retention": (-10_000, "noted"), "sweep": (-1_000, "job 1"), "key-compaction": (-3_000, "job 2"),
         "minor-gc": (-10_000, "noted"),
     }  # fmt: skip

@@ -1,9 +1,11 @@
 import msgspec
+import pytest
 
 from siltstone.console.views.topics import (
     configs_shown,
     counts_of,
     grown_bytes,
+    kept_words,
     partition_counts,
     topic_counts,
 )
@@ -13,6 +15,7 @@ from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import DAY_MS
 from siltstone.model.objects import ObjectRange
 from siltstone.model.segments import ClosedSegment
+from siltstone.topic_configs.table import parse_topic_configs
 from support.console.images import ImageBuilder
 
 
@@ -24,7 +27,23 @@ def test_a_topic_is_counted_from_its_streams_and_what_is_below_their_start_is_no
     image = ImageBuilder().topic("a", (1, 0, 10, 100), (2, 10, 30, 300), start=10).image()
     (row,) = topic_counts(image, everybody, 0)
     assert (row.name, row.partitions, row.records, row.size_bytes, row.objects) == ("a", 1, 20, 300, 2)
-    assert row.policy == "delete" and row.table_format == ""
+    assert row.kept == "7 days" and row.table_format == ""
+
+
+@pytest.mark.parametrize(
+    ("configs", "words"),
+    [
+        ({}, "7 days"),
+        ({"retention.ms": "-1"}, "for ever"),
+        ({"retention.ms": "-1", "retention.bytes": str(2**30)}, "1.0 GiB a partition"),
+        ({"retention.ms": "3600000", "retention.bytes": "1024"}, "1 hour, 1.0 KiB a partition"),
+        ({"cleanup.policy": "compact"}, "newest of each key"),
+        ({"cleanup.policy": "compact,delete"}, "newest of each key, 7 days"),
+        ({"cleanup.policy": ""}, "for ever"),
+    ],
+)
+def test_how_long_records_stay_in_words(configs: dict[str, str], words: str):
+    assert kept_words(parse_topic_configs(configs)) == words
 
 
 def test_wc12_only_the_topics_that_the_visitor_may_see_are_there():

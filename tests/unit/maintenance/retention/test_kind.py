@@ -63,7 +63,9 @@ def test_a_second_run_has_nothing_to_do(store):
     version = store.image.version
     assert retain(store.context).job_id is None
     assert store.image.version == version
-    assert unplanned(store.context) == {"t": "no closed segment is older than retention.ms (1 second)"}
+    assert unplanned(store.context)["t"].startswith(
+        "no closed segment is older than retention.ms (1 second); the first"
+    )
 
 
 def test_r17_the_active_segment_is_closed_and_trimmed_in_one_run_and_the_end_stays(store):

@@ -1,6 +1,7 @@
 import pytest
 
 from siltstone.carrying.pipeline.kind import Scope
+from siltstone.foundation.quantity_words import time_words
 from siltstone.maintenance.retention.planning import plan_retention
 from siltstone.metadata.commands import PutKey, TopicTrims
 from siltstone.model.limits import DAY_MS, GIB, HOUR_MS
@@ -54,7 +55,8 @@ def test_what_stays_and_why(store):
         "compacted": "cleanup.policy is compact: nothing is deleted by time or size",
         "for-ever": "retention.ms and retention.bytes set no limit",
         "kept": "cleanup.policy is empty",
-        "young": "no closed segment is older than retention.ms (1 hour) or beyond retention.bytes (1.0 GiB)",
+        "young": "no closed segment is older than retention.ms (1 hour) or beyond retention.bytes (1.0 GiB); the first "
+        f"one will be at {time_words(store.clock.now_ms() - 10 + HOUR_MS + 1)} UTC",
     }
 
 

@@ -7,6 +7,7 @@ from threading import Event, Thread
 
 import pytest
 
+from siltstone.carrying.pipeline.set_aside import last_runs
 from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.service.service import Lane, MaintenanceService
 from siltstone.maintenance.service.statistics import Counters
@@ -98,6 +99,19 @@ def test_stopped_while_nothing_is_due_it_ends_at_once(world: CompactionWorld) ->
     with running(MaintenanceService([lane], counters)):
         assert seen.wait(SECONDS)
     assert (first.planned, second.planned) == (1, 1)
+
+
+def test_a_service_notes_how_often_it_repeats_a_kind_and_a_single_turn_does_not(
+    world: CompactionWorld,
+) -> None:
+    kind, counters = FakeKind("tidy"), Counters(["tidy"], world.clock)
+    lane = Lane("all", world.context, [kind], {"tidy": 7_000}, InProcessRunner, counters, seconds_max=60)
+    lane.turn(is_everything_due=True)
+    assert last_runs(world.metadata.refresh())["tidy"].every_ms == 0
+    world.clock.advance_ms(10_000)
+    lane.turn()
+    ran = last_runs(world.metadata.refresh())["tidy"]
+    assert (ran.every_ms, ran.served_ms) == (7_000, ran.ended_ms)
 
 
 def test_once_every_kind_has_its_turn_in_order(world: CompactionWorld) -> None:
