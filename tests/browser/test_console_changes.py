@@ -5,11 +5,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from selenium.common.exceptions import StaleElementReferenceException
 
 import siltstone
 from support.console.browser import axe_script, browser, violations
@@ -81,7 +83,8 @@ def text_of(driver: Any, wanted: str) -> str:
     until = time.monotonic() + SECONDS_MAX
     text = ""
     while wanted not in text and time.monotonic() < until:
-        text = driver.find_element("tag name", "main").text
+        with suppress(StaleElementReferenceException):  # the page that was there has gone meanwhile
+            text = driver.find_element("tag name", "main").text
         time.sleep(0.05)
     assert wanted in text, text
     return str(text)

@@ -23,7 +23,7 @@ RUN = [*COMMANDS, *PROGRAMS]
 @pytest.mark.timeout(300)
 def test_tb1_a_topic_becomes_a_table_as_the_page_says(tmp_path: Path) -> None:
     bare = BareEnvironment(tmp_path / "bare")
-    (commands, found, changes, refused, mended), (program, mend) = COMMANDS, PROGRAMS
+    (commands, found, changes, ordered, refused, mended), (program, mend) = COMMANDS, PROGRAMS
     (tmp_path / "mend.py").write_text(mend)
     with siltstone.Broker(tmp_path / "my-store") as broker:
         shown = partial(bare.outputs, folder=tmp_path, SILTSTONE_BOOTSTRAP=broker.bootstrap_servers)
@@ -35,6 +35,7 @@ def test_tb1_a_topic_becomes_a_table_as_the_page_says(tmp_path: Path) -> None:
         assert "new field ms: long; new field user: struct<id:long>" in exported
         assert '"tags":[]' in exported and "_rescued_data\tstring" in columns
         shown(changes)
+        shown(ordered)
         assert shown(refused)[-1].startswith("0 dead letters fit table kafka.flights, 1 dead letter stay")
         assert shown(mended)[-1].startswith("1 dead letter moved to table kafka.flights, 0 dead letters stay")
     (tmp_path / "program.py").write_text(program)
