@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from selenium.common.exceptions import StaleElementReferenceException
 
 import siltstone
 from support.console.browser import axe_script, browser, violations
@@ -80,6 +79,8 @@ def committed(broker: siltstone.Broker) -> int:
 
 def text_of(driver: Any, wanted: str) -> str:
     """Waits until the page has the text, and returns what it has."""
+    from selenium.common.exceptions import StaleElementReferenceException
+
     until = time.monotonic() + SECONDS_MAX
     text = ""
     while wanted not in text and time.monotonic() < until:

@@ -72,7 +72,7 @@ def test_topics_as_in_rpk_and_kafka_topics(siltstone, siltstone_broker: Broker, 
         assert f"{name}\t3\t0\t0 B\tdelete\n" in siltstone(*words, COLUMNS=None).out
     assert siltstone("topics", "list", "--json").json == siltstone("topics", "--json").json
     assert siltstone("consume", name, "-g", f"of-{name}", "-e").status == 0
-    assert f"of-{name}\tempty\t0\t0\t0\t\n" in siltstone("groups", "list", COLUMNS=None).out
+    assert f"of-{name}\tempty\t0\t0\t0 B\t0 ms\t0\t\n" in siltstone("groups", "list", COLUMNS=None).out
     assert siltstone("groups", "list", "--json").json == siltstone("groups", "--json").json
     assert "__consumer_offsets" in siltstone("topics", "list", "--internal").out
     assert "__consumer_offsets" in siltstone("topics", "--internal", "list").out
