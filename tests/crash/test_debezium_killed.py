@@ -3,6 +3,7 @@ table of the database. The worker is killed with SIGKILL in the middle, and the 
 the changes."""
 
 import random
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,7 @@ def test_ch8_the_table_equals_the_one_that_debezium_reads(tmp_path: Path, record
             with worker:
                 worker.start()
                 put_connector(rest_port, "orders", connector(postgres))
+                wait_for_changes(postgres, broker.bootstrap_servers, worker)
                 for part in range(4):
                     changes.make(60)
                     time.sleep(rng.uniform(0.0, 2.0))
@@ -136,14 +138,33 @@ def test_ch8_the_table_equals_the_one_that_debezium_reads(tmp_path: Path, record
                         changes.make(20)
                         worker.start()
                 postgres.sql("INSERT INTO orders VALUES (999, 'the last')")
-                wait_for_last(broker.bootstrap_servers, worker)
+                wait_for(b"the last", broker.bootstrap_servers, worker)
                 assert worker.stop(SECONDS) is not None
             assert broker.stop() == 0, broker.log[-4_000:]
         assert exported(folder) == changes.rows()
         record_tried("changes read by Debezium", 340)
 
 
-def wait_for_last(servers: str, worker: Any) -> None:
+def wait_for_changes(postgres: PostgresServer, servers: str, worker: Any) -> None:
+    """Waits until the first snapshot is over. A connector that is killed before makes another one, and has no event of
+    the rows that were deleted between the two."""
+    postgres.sql("INSERT INTO orders VALUES (998, 'the first')")
+    is_over = threading.Event()
+
+    def change() -> None:
+        while not is_over.wait(0.5):
+            postgres.sql("UPDATE orders SET paid = NOT coalesce(paid, true) WHERE id = 998")
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        wait_for(b'"op":"u"', servers, worker)
+    finally:
+        is_over.set()
+        changing.join()
+
+
+def wait_for(wanted: bytes, servers: str, worker: Any) -> None:
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": "w", "auto.offset.reset": "earliest", **QUIET}
     )
@@ -151,7 +172,7 @@ def wait_for_last(servers: str, worker: Any) -> None:
     give_up = time.monotonic() + SECONDS
     while True:
         message = consumer.poll(1.0)
-        if message is not None and message.error() is None and b"the last" in (message.value() or b""):
+        if message is not None and message.error() is None and wanted in (message.value() or b""):
             consumer.close()
             return
         assert time.monotonic() < give_up, worker.log[-4_000:]

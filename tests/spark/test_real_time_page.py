@@ -30,10 +30,11 @@ def test_ss22_records_go_from_topic_to_topic_in_real_time(
         for topic in ("orders", "shouted"):
             broker.create_topic(topic)
         address = broker.bootstrap_servers
-        program = PROGRAM.replace("localhost:9092", address).replace(
+        running = PROGRAM.replace("siltstone.spark.session(kafka=True)", "spark_of_tests")
+        program = running.replace("localhost:9092", address).replace(
             '"checkpoint"', f'"{tmp_path / "checkpoint"}"'
         )
-        names: dict[str, Any] = {}
+        names: dict[str, Any] = {"spark_of_tests": spark}
         exec(program, names)
         producer = Producer({"bootstrap.servers": address, "linger.ms": 0, **QUIET})
         consumer = Consumer(
