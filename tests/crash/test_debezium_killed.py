@@ -114,7 +114,7 @@ def test_ch8_the_table_equals_the_one_that_debezium_reads(tmp_path: Path, record
         changes.make(60)  # what the snapshot reads
         with BrokerProcess(folder, port=port) as broker:
             properties = worker_properties(broker.bootstrap_servers, rest_port, JSON)
-            properties |= {"exactly.once.source.support": "disabled"}
+            properties |= {"exactly.once.source.support": "disabled", "offset.flush.interval.ms": "200"}
             config = {
                 "siltstone.table.format": "iceberg", "siltstone.table.value": "json",
                 "siltstone.table.columns": "infer", "siltstone.table.mode": "upsert",
@@ -146,8 +146,8 @@ def test_ch8_the_table_equals_the_one_that_debezium_reads(tmp_path: Path, record
 
 
 def wait_for_changes(postgres: PostgresServer, servers: str, worker: Any) -> None:
-    """Waits until the first snapshot is over. A connector that is killed before makes another one, and has no event of
-    the rows that were deleted between the two."""
+    """Waits until the first snapshot is over, and its place noted. A connector that is killed before makes another one,
+    and has no event of the rows that were deleted between the two."""
     postgres.sql("INSERT INTO orders VALUES (998, 'the first')")
     is_over = threading.Event()
 
@@ -159,6 +159,7 @@ def wait_for_changes(postgres: PostgresServer, servers: str, worker: Any) -> Non
     changing.start()
     try:
         wait_for(b'"op":"u"', servers, worker)
+        time.sleep(2)  # ten times the interval in which places are noted
     finally:
         is_over.set()
         changing.join()
