@@ -16,12 +16,12 @@ import fcntl
 import os
 import shutil
 import sqlite3
-import struct
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from siltstone.metadata.store.kept_locks import LIVE_LOCK_BYTE, flock, kind_of
 from siltstone.metadata.store.port import LogUnavailable
 from siltstone.runtime.files import inode_of
 
@@ -30,11 +30,6 @@ CopyFolder = tempfile.TemporaryDirectory[str]
 COPIES_MAX = 5
 """How often a copy is tried while another process writes. A busy store writes several times a second, a copy takes some
 milliseconds."""
-
-_LIVE_LOCK_BYTE = 128
-"""Each connection in WAL mode holds a lock on this byte of the ``-shm`` file [SQLite: UNIX_SHM_DMS]."""
-
-_FLOCK = "hhqqi"
 
 
 def can_be_written(path: Path) -> bool:
@@ -112,9 +107,8 @@ def _stamp(path: Path) -> tuple[object, ...]:
 def _is_live(path: Path) -> bool:
     """Returns whether a process of this machine has the database open, as far as this user may see it."""
     with suppress(OSError), _beside(path, "-shm").open("rb") as shared:
-        asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, _LIVE_LOCK_BYTE, 1, 0)
-        kind, *_ = struct.unpack(_FLOCK, fcntl.fcntl(shared, fcntl.F_GETLK, asked))
-        return bool(kind != fcntl.F_UNLCK)
+        found = fcntl.fcntl(shared, fcntl.F_GETLK, flock(fcntl.F_WRLCK, LIVE_LOCK_BYTE, 1))
+        return kind_of(found) != fcntl.F_UNLCK
     return False
 
 

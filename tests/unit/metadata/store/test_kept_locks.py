@@ -1,5 +1,6 @@
 """A process keeps its locks on the metadata database when its other code reads the files (decision 77)."""
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -71,3 +72,19 @@ def test_a_wal_that_was_deleted_takes_no_appends_and_is_not_written_back(path: P
     assert in_another_process(_version, path) == 2, (
         "of c and d: what the first one had is not copied over them"
     )
+
+
+def test_a_forked_process_leaves_the_locks_of_its_parent(path: Path) -> None:
+    """It has the same descriptions: an unlock there would be one in the parent."""
+    log = SqliteLog(path)
+    head = append_values(log, b"a")
+    child = os.fork()
+    if not child:
+        log.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    path.read_bytes()
+    assert in_another_process(_version, path) == 1
+    log.append(entry_after(head, b"b"), head)
+    assert in_another_process(_version, path) == 2
+    log.close()
