@@ -106,7 +106,10 @@ class FileWriting:
     def note(self, key: bytes, note: bytes, values: Values = ()) -> None:
         """Adds a note to the footer of the file that is open for these partition values. If none is open, the note
         gets a file without rows."""
-        self._open.setdefault(values, _OpenFile(self._schema)).notes[key] = note
+        if values not in self._open:
+            file = self._open[values] = _OpenFile(self._schema)
+            self.held_bytes += file.held_bytes
+        self._open[values].notes[key] = note
 
     def close(self) -> tuple[DataFile, ...]:
         """Writes the files that are still open. Returns all files of the task."""
