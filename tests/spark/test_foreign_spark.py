@@ -23,28 +23,28 @@ _JOINED_FILES = 4
 _ROUNDS_OF_A_JOIN = 8
 
 
+def named_in_spark(world: TableWorld) -> tuple[str, dict[str, str]]:
+    """Returns the name of the table for the foreign Spark, and the settings of its catalog."""
+    folder, prefix = world.folder / "tables", "spark.sql.catalog.siltstone"
+    if world.table_format == "delta":
+        return f"delta.`{folder}/kafka/t`", {}
+    return "siltstone.kafka.t", {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "jdbc",
+        f"{prefix}.uri": f"jdbc:sqlite:{folder / 'catalog.sqlite'}",
+        f"{prefix}.warehouse": folder.as_uri(),
+        f"{prefix}.cache-enabled": "false",
+        f"{prefix}.jdbc.init-catalog-tables": "false",
+    }
+
+
 class Played:
     """A table of a world, the foreign Spark that changes it, and our Spark that reads it."""
 
     def __init__(self, world: TableWorld, mode: str, foreign: ForeignSpark, spark: Any) -> None:
         self.world, self._foreign, self._spark = world, foreign, spark
         self.table = ForeignTable(world, mode)
-        folder = world.folder / "tables"
-        if world.table_format == "delta":
-            self._name, self._settings = f"delta.`{folder}/kafka/t`", {}
-        else:
-            prefix = "spark.sql.catalog.siltstone"
-            self._name, self._settings = (
-                "siltstone.kafka.t",
-                {
-                    prefix: "org.apache.iceberg.spark.SparkCatalog",
-                    f"{prefix}.type": "jdbc",
-                    f"{prefix}.uri": f"jdbc:sqlite:{folder / 'catalog.sqlite'}",
-                    f"{prefix}.warehouse": folder.as_uri(),
-                    f"{prefix}.cache-enabled": "false",
-                    f"{prefix}.jdbc.init-catalog-tables": "false",
-                },
-            )
+        self._name, self._settings = named_in_spark(world)
         self.states: dict[str, Any] = {"elsewhere": f"{world.folder}/elsewhere"}
 
     def state(self) -> int:
@@ -166,6 +166,32 @@ def test_rule_16_equality_deletes_are_gone_when_the_files_are_rewritten_as_the_e
         table.export()
         table.check(played.foreign_spark, played.read_table)
         record_tried("tables with equality deletes", 1)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("table_format", ["iceberg", "delta"])
+def test_sq7_another_spark_reads_a_table_whose_rows_are_all_removed(
+    foreign_spark: ForeignSpark, tmp_path: Path, record_tried: RecordTried, table_format: str
+) -> None:
+    """Each of its files has no rows, and the removed keys in its footer."""
+    with table_world(tmp_path, table_format) as world:
+        table = {"mode": "upsert", "value": "json", "columns": "at long", "sequence": "at", "buckets": "2"}
+        (stream,) = world.kept(**table, retention="true")
+        name, settings = named_in_spark(world)
+
+        def keys_after(*pairs: tuple[str, str | None]) -> list[str]:
+            world.append_pairs(stream, list(pairs))
+            world.export_now()
+            rows = foreign_spark.sql(
+                f"SELECT CAST(kafka.key AS STRING) AS key FROM {name}", str(world.folder), settings
+            )
+            return sorted(each["key"] for each in rows)
+
+        keys = "abcd"
+        assert keys_after(*[(each, '{"at": 5}') for each in keys]) == [*keys]
+        assert keys_after(*[(each, None) for each in keys]) == []
+        assert keys_after(*[(each, '{"at": 4}') for each in keys], ("e", '{"at": 1}')) == ["e"]
+        record_tried("tables without rows that another Spark read", 1)
 
 
 def told(refusal: str) -> str:
