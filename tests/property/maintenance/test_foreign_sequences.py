@@ -4,15 +4,12 @@ A failure prints its seed; ``SILTSTONE_SEEDS=<seed> pytest tests/property/mainte
 replay`` runs it again.
 """
 
-import os
-from collections import Counter
 from pathlib import Path
-from random import SystemRandom
 
 import pytest
 
-from siltstone.tables import joining
 from support.maintenance.foreign_sequences import Sequence
+from support.maintenance.played_sequences import play_random_seeds, played, seeds_to_replay
 from support.processes.tried import RecordTried
 
 STEPS = 14
@@ -20,25 +17,11 @@ SEEDS = range(5)
 """Tables of each format and mode; some of them find deletes that are not applied, columns found by
 name, views of Arrow, and a vector or a restore that is overlooked, each put in on purpose."""
 NIGHTLY_SEEDS = 80
-_JOINED_FILES = 3
-
-
-@pytest.fixture(autouse=True)
-def small_joins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Joins are tried in sequences of a few exports."""
-    monkeypatch.setattr(joining, "SMALL_FILES_MAX", _JOINED_FILES)
+pytestmark = pytest.mark.usefixtures("small_joins")
 
 
 def tried(seed: int, folder: Path) -> Sequence:
-    sequence, place = Sequence(seed), folder / str(seed)
-    place.mkdir()
-    try:
-        sequence.play(place, STEPS)
-    except BaseException:
-        again = f"SILTSTONE_SEEDS={seed} .venv/bin/pytest {Path(__file__).name} -k replay"
-        print(f"seed {seed}: {sequence.table_format}, {sequence.mode}, {sequence.said}: {again}")
-        raise
-    return sequence
+    return played(Sequence, seed, folder, STEPS, __file__)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -49,7 +32,7 @@ def test_rule_16_what_others_do_between_exports_is_kept(tmp_path: Path, seed: in
 
 def test_replay(tmp_path: Path) -> None:
     """Replays the seeds of the environment variable; without it, shows that a seed draws the same twice."""
-    for seed in map(int, filter(None, os.environ.get("SILTSTONE_SEEDS", "").split(","))):
+    for seed in seeds_to_replay():
         tried(seed, tmp_path)
     assert Sequence(7).rng.random() == Sequence(7).rng.random()
 
@@ -57,8 +40,4 @@ def test_replay(tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
 def test_rule_16_what_others_do_from_random_seeds(tmp_path: Path, record_tried: RecordTried) -> None:
-    counts: Counter[str] = Counter()
-    for _ in range(NIGHTLY_SEEDS):
-        counts += tried(SystemRandom().randrange(2**40), tmp_path).counts
-    for name, count in counts.items():
-        record_tried(name, count)
+    play_random_seeds(NIGHTLY_SEEDS, lambda seed: tried(seed, tmp_path), record_tried)
