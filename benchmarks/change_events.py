@@ -18,16 +18,15 @@ import siltstone
 from benchmarks.support.places import folder
 from benchmarks.support.report import Row, at_least
 from benchmarks.support.sparks import Contest, in_turn, spark_with_connector
+from benchmarks.support.table_exports import begin_table
 from benchmarks.support.topics import PARTITIONS, TOPIC, FilledTopic, Made, filled_topic
 from oracles.foreign_streams import ForeignStreams, query
 from oracles.java_artifacts import JavaArtifactsUnavailable
 from siltstone.carrying.pipeline.driver import Driver
 from siltstone.carrying.pipeline.kind import Budget, Scope
-from siltstone.cli.demo.kafka_client import configure
 from siltstone.metadata.lookup import bytes_by_bucket
 from siltstone.spark.spark_runner import SparkRunner
 from siltstone.tables.kind import TableExport
-from siltstone.tables.progress import remove_columns, remove_progress
 
 RECORDS = 1_000_000
 KEYS = 200_000
@@ -119,17 +118,11 @@ def _rows(spark: Any, foreign: ForeignStreams, topic: FilledTopic, place: Path, 
             rounds.append(count)
 
     def fresh() -> None:
-        name = f"kafka.t{next(numbers)}"
-        tables.append(topic.store / "tables" / name.replace(".", "/"))
-        with siltstone.open_store(topic.store) as store:
-            image = store.metadata.refresh()
-            for command in (remove_progress, remove_columns):
-                store.metadata.execute(command(image.topic_ids[TOPIC]))
-        values = {
-            "format": "delta", "name": name, "value": "json", "columns": COLUMNS, "mode": "upsert",
-            "change": "debezium", "key": "json", "key.columns": "id long",
-        }  # fmt: skip
-        configure(topic.address, TOPIC, {f"siltstone.table.{key}": text for key, text in values.items()})
+        table = begin_table(
+            topic, f"kafka.t{next(numbers)}", format="delta", value="json", columns=COLUMNS, mode="upsert",
+            change="debezium", key="json", key_columns="id long",
+        )  # fmt: skip
+        tables.append(table)
 
     def merge(into: Path) -> None:
         per_batch = topic.records // PARTS

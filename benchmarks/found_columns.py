@@ -15,11 +15,10 @@ import siltstone
 from benchmarks.support.places import folder
 from benchmarks.support.report import Row, at_least
 from benchmarks.support.sparks import Contest, in_turn, spark_with_connector
+from benchmarks.support.table_exports import begin_table, export_whole
 from benchmarks.support.topics import PARTITIONS, TOPIC, FilledTopic, Made, filled_topic
 from oracles.java_artifacts import JavaArtifactsUnavailable
-from siltstone.cli.demo.kafka_client import configure
 from siltstone.tables.inspecting import table_rows
-from siltstone.tables.progress import remove_columns, remove_progress
 
 RECORDS = 2_000_000
 SAMPLE = 1_000
@@ -63,24 +62,13 @@ def _rows(spark: Any, topic: FilledTopic, place: Path) -> list[Row]:
 
     def export(name: str) -> None:
         with siltstone.open_store(topic.store) as store:
-            while True:
-                plan = siltstone.maintenance.plan(store, kinds=["table-export"], topics=[TOPIC], force=True)
-                report = plan.run(spark)
-                assert report.is_well, report
-                if not report.runs[0].done:
-                    break
+            export_whole(store, spark)
             found = [row for row in table_rows(store.metadata.refresh()) if row.table == name]
             assert [(row.rows, row.dead_letters) for row in found] == [(topic.records, 0)]
 
     def fresh(columns: str) -> str:
         name = f"kafka.t{next(numbers)}"
-        tables.append(topic.store / "tables" / name.replace(".", "/"))
-        with siltstone.open_store(topic.store) as store:
-            image = store.metadata.refresh()
-            for command in (remove_progress, remove_columns):
-                store.metadata.execute(command(image.topic_ids[TOPIC]))
-        values = {"format": "parquet", "name": name, "value": "json", "columns": columns}
-        configure(topic.address, TOPIC, {f"siltstone.table.{key}": text for key, text in values.items()})
+        tables.append(begin_table(topic, name, format="parquet", value="json", columns=columns))
         return name
 
     def streamed(number: int) -> None:

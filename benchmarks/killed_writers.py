@@ -14,14 +14,11 @@ ours                 table export in a process of its own
 
 One Spark runs the first three at once and is killed with all of them. When the kills are over, each way may finish."""
 
-import os
-import signal
-import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random
 from threading import Event, Thread
@@ -41,6 +38,7 @@ from oracles.foreign_streams import ForeignStreams, query
 from oracles.java_artifacts import ICEBERG_CONNECT, PYSPARK_JARS, JavaArtifactsUnavailable
 from oracles.java_programs import JavaProgram, connect_worker
 from oracles.kafka_connect import put_connector, worker_properties
+from support.processes.killed import killed_in_the_end
 
 KILLS = 20
 PER_SECOND = 400
@@ -133,7 +131,9 @@ def _ours(place: Path, kills: int) -> Iterator[Row]:
         broker.create_topic(TOPIC, partitions=PARTITIONS, config=config)
         with Growing(broker.bootstrap_servers) as topic:
             for _ in range(kills):
-                with _driver(store):
+                with killed_in_the_end(
+                    [sys.executable, "-m", "benchmarks.support.export_driver", str(store)]
+                ):
                     time.sleep(rng.uniform(1, 4))
             records = topic.stop()
         broker.flush()
@@ -143,19 +143,6 @@ def _ours(place: Path, kills: int) -> Iterator[Row]:
                 pass
     catalog = SqlCatalog("siltstone", uri=f"sqlite:///{store / 'tables' / 'catalog.sqlite'}")
     yield ended(records, _numbers(catalog.load_table(f"kafka.{TOPIC}"))).row("ours", kills)
-
-
-@contextmanager
-def _driver(store: Path) -> Iterator[None]:
-    command = [sys.executable, "-m", "benchmarks.support.export_driver", str(store)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"begin\n", "the driver has ended by itself"
-            yield
-            assert process.poll() is None, "the driver has ended by itself"
-        finally:
-            os.kill(process.pid, signal.SIGKILL)
 
 
 def _numbers(table: Table) -> list[int]:

@@ -12,6 +12,7 @@ from benchmarks.support.idle_task import idle_task
 from benchmarks.support.places import folder
 from benchmarks.support.report import Row, at_least, at_most
 from benchmarks.support.sparks import Contest, in_turn, spark_with_connector
+from benchmarks.support.table_exports import export_whole
 from benchmarks.support.topics import TOPIC, FilledTopic, filled_topic
 from oracles.java_artifacts import JavaArtifactsUnavailable
 from siltstone.model.limits import MIB
@@ -40,14 +41,7 @@ def _rows(spark: Any, topic: FilledTopic, place: Path) -> list[Row]:
 
     def export(name: str) -> None:
         with siltstone.open_store(topic.store) as store:
-            while True:
-                plan = siltstone.maintenance.plan(store, kinds=["table-export"], topics=[TOPIC], force=True)
-                report = plan.run(spark)
-                assert report.is_well, report
-                done = report.runs[0].done
-                if not done:
-                    break
-                peaks.append(done[0].peak_memory_bytes)
+            peaks.extend(each.peak_memory_bytes for each in export_whole(store, spark))
             progress = [row for row in _tables(store) if row.table == name]
             assert [row.rows for row in progress] == [topic.records]
 

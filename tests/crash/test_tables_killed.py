@@ -3,8 +3,6 @@ record is a row of the table or of its dead letters, once."""
 
 import os
 import random
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -23,6 +21,7 @@ from siltstone.tables.failures import TableNotThere
 from siltstone.tables.inspecting import file_urls, opened_table
 from support.maintenance.compacted_store import maintained
 from support.maintenance.table_driver import export
+from support.processes.killed import killed_in_the_end
 from support.processes.tried import RecordTried
 
 TESTS = Path(__file__).parents[1]
@@ -121,16 +120,7 @@ def found(folder: Path, tables: TableSettings, name: str) -> list[Key]:
 @contextmanager
 def driver(folder: Path) -> Iterator[None]:
     """Yields a driver that is killed where the body of the ``with`` ends."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "support.maintenance.table_driver", str(folder)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])},
-        stdout=subprocess.PIPE,
-    )
-    with process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"begin\n", "it ended by itself"
-            yield
-            assert process.poll() is None, "it ended by itself"
-        finally:
-            os.kill(process.pid, signal.SIGKILL)
+    command = [sys.executable, "-m", "support.maintenance.table_driver", str(folder)]
+    path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    with killed_in_the_end(command, {**os.environ, "PYTHONPATH": path}):
+        yield
