@@ -67,8 +67,9 @@ def _refuse_unsendable(parameter: click.Parameter, value: Any) -> None:
 
 
 def _typed_or_of_file(bootstrap: str, client_config: Path | None) -> tuple[Address, ...]:
-    """Returns the addresses: those of bootstrap.servers in the file, if none were typed and the environment has none.
-    Raises InvalidClientConfig, and what ``parse_bootstrap`` raises."""
+    """Returns the addresses of the brokers. If neither the command line nor the environment names any, they are the
+    bootstrap.servers of the file, and without these the default. Raises InvalidClientConfig, and what
+    ``parse_bootstrap`` raises."""
     context: click.Context | None = click.get_current_context()
     is_default = True
     while context is not None:

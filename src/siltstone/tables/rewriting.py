@@ -4,9 +4,9 @@ records of a bucket into its rows.
 To merge, it first reads the partitions, keys and offsets of the staged files, and finds the newest offset of each
 partition and key. Then it writes the old rows whose partition and key are not among the staged ones, and the newest
 staged row of each key, except tombstones. In a table that keeps versions it writes all of them instead, and each ends
-the version before it (``versions``); in a table with sequences these decide what is newest (``sequences``). Staged
-offsets are higher than those of old rows, because the ledger never moves back. A bucket with more staged rows or keys
-than fit in memory is merged in *slices*; each has the keys of some hashes.
+the version before it (``versions``); in a table with sequences these decide what is newest (``sequences``). A staged
+row always has a higher offset than an old row, because the ledger never moves back. A bucket with more staged rows or
+keys than fit in memory is merged in *slices*; each slice has the keys of some hashes.
 
 The bytes that it writes follow from its input alone, as in ``task``.
 """

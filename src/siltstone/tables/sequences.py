@@ -155,7 +155,8 @@ class SequencedRecords:
         return found
 
     def old_stay(self, keys: Any) -> Any:
-        """Returns which older rows stay, as a pyarrow.BooleanArray: those of keys without a record that counts."""
+        """Returns which older rows stay, as a pyarrow.BooleanArray. An older row stays unless a new record of its key
+        counts."""
         at = pc.index_in(keys, value_set=self._values)
         changed = pa.array(self._changed).take(at)
         return pc.invert(changed.fill_null(False))

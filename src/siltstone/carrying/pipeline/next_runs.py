@@ -24,8 +24,9 @@ REPEATS = "siltstone maintain serve, or siltstone serve --with-maintenance, repe
 
 
 class NextRun(msgspec.Struct, frozen=True):
-    """``ended_ms`` and ``report`` are those of the last run; 0 and empty if there was none. ``due_ms``: when a service
-    runs the kind next, by about a tenth of its interval; None if it is not known. ``words`` says it."""
+    """``ended_ms``: when the last run ended, and ``report``: what it reported; 0 and empty if there was none.
+    ``due_ms``: when a service runs the kind next, to about a tenth of its interval; None if it is not known.
+    ``words``: the same as a sentence for people."""
 
     kind: str
     ended_ms: int

@@ -21,8 +21,8 @@ def groups(context: click.Context, choice: ClusterChoice, as_json: bool) -> None
     group has committed one. "no commit" counts the other partitions of its topics that have had records: the true lag
     is then larger, or not known (?).
 
-    Its bytes are those of average records of the partitions, as stored. A streaming query of Siltstone also says how
-    late it is: for how long, at least, the oldest record that it has not read has been in the store.
+    The bytes are an estimate: the records of the lag, times the average stored size of a record in their partitions.
+    For a streaming query of Siltstone, "late" is how long its oldest unread record has been in the store, at least.
     """
     if context.invoked_subcommand is None:
         list_groups(choice, as_json)

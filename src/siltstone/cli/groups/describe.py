@@ -59,10 +59,10 @@ def describe(choice: ClusterChoice, group_id: str, rate_seconds: float | None, a
     """Show the members, the committed offsets and the lag of a group.
 
     The lag is the number of offsets from the committed offset to the end of the partition. In a share group it begins
-    at the start offset, and records that are done with do not count. Its bytes are those of average records of these
-    partitions, as stored. Partitions of the group's topics that it has never
-    committed are listed without a lag, and counted if they have had records. Consumers commit every few seconds: give
-    --rate 10 seconds or more. Of a streaming query, it also shows what waited when the query committed last.
+    at the start offset, without the records that the group has accepted or archived. The bytes are an estimate: the
+    records of the lag, times the average stored size of a record in their partitions. A partition for which the group
+    has never committed is listed without a lag, and counted if it has had records. Consumers commit every few seconds:
+    give --rate 10 seconds or more. For a streaming query, the command also shows what waited at its last commit.
 
     Of a share group, it shows the records behind the start offset that members hold (acquired), that will be delivered
     again, and that are done with although earlier ones are not: accepted, or archived. The deliveries are those of the

@@ -37,8 +37,8 @@ def problems(
     *,
     of_cluster: bool = True,
 ) -> list[Problem]:
-    """Returns the problems, the gravest first. ``tables`` and ``oldest`` (of ``why_late``): where the caller has them
-    already. Without ``of_cluster`` they are those of topics alone."""
+    """Returns the problems, the gravest first. ``tables`` and ``oldest`` (of ``why_late``) are
+    given by a caller that has them already. Without ``of_cluster`` only problems of topics are returned."""
     rows = table_rows(image) if tables is None else tables
     if not of_cluster:
         return [*_of_tables(rows, sees), *_of_units(image, sees, only_topics=True)]

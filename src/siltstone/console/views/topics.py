@@ -18,7 +18,7 @@ Sees = Callable[[str], bool]
 
 class TopicCounts(msgspec.Struct, frozen=True):
     """``records`` counts offsets that are committed and kept: key compaction leaves fewer records than offsets.
-    ``grown_bytes`` are those of the last day. ``kept`` says in words for how long records stay."""
+    ``grown_bytes``: by how much the topic grew in the last day. ``kept``: for how long records stay, in words."""
 
     name: str
     topic_id: str
