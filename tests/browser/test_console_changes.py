@@ -79,12 +79,13 @@ def committed(broker: siltstone.Broker) -> int:
 
 def text_of(driver: Any, wanted: str) -> str:
     """Waits until the page has the text, and returns what it has."""
-    from selenium.common.exceptions import StaleElementReferenceException
+    from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 
     until = time.monotonic() + SECONDS_MAX
     text = ""
     while wanted not in text and time.monotonic() < until:
-        with suppress(StaleElementReferenceException):  # the page that was there has gone meanwhile
+        # The page that was there has gone meanwhile, or the one that leads to it is still shown.
+        with suppress(NoSuchElementException, StaleElementReferenceException):
             text = driver.find_element("tag name", "main").text
         time.sleep(0.05)
     assert wanted in text, text
