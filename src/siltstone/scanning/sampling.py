@@ -42,6 +42,7 @@ def sampled_fields(values: Iterable[bytes | None]) -> SampledFields:
     """Returns the fields of JSON objects, and their types. A value that is no object has none."""
     fields: dict[str, ColumnType] = {}
     plain: dict[str, set[str]] = {}
+    seen: set[tuple[tuple[str, ColumnType], ...]] = set()
     for value in values:
         if value is None:
             continue
@@ -49,6 +50,9 @@ def sampled_fields(values: Iterable[bytes | None]) -> SampledFields:
             found = fields_of(msgspec.json.decode(payload_of(value)))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue  # it will be a dead letter, or rescued
+        if (types := tuple(found.items())) in seen:  # nearly always, and what follows would change nothing
+            continue
+        seen.add(types)
         for name, each in found.items():
             plain.setdefault(name, set()).add(each.kind)
         fields = joined_fields(fields, found)

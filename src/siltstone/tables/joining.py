@@ -36,6 +36,11 @@ class Rewrite(msgspec.Struct, frozen=True):
     old: tuple[TableFile, ...]
     staged: tuple[DataFile, ...] = ()
 
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of the files that are read."""
+        return sum(each.size_bytes for each in (*self.old, *self.staged))
+
 
 def joins(there: Iterable[TableFile], added: Sequence[DataFile]) -> list[Rewrite]:
     """Returns the joins of small files. Only partition values that get rows in this round are considered."""
@@ -72,3 +77,18 @@ def merges(table: str, there: Iterable[TableFile], staged: Sequence[DataFile]) -
                 raise TableFileRefused(table, each.path, "merged with newer records", reason)
             old[each.partition].append(each)
     return [Rewrite(values, tuple(old[values]), tuple(files)) for values, files in by_bucket.items()]
+
+
+def tasks_of(rewrites: Sequence[Rewrite], slots: int) -> list[list[Rewrite]]:
+    """Divides the rewrites into tasks, in their order. A task gets small ones until it reads 32 MiB, or its share of
+    the bytes of all if there are fewer than 32 MiB for each of the ``slots``, which run one task each."""
+    enough_bytes = min(SMALL_BYTES, -(-sum(each.size_bytes for each in rewrites) // slots))
+    found: list[list[Rewrite]] = []
+    room_bytes = 0
+    for each in rewrites:
+        if room_bytes <= 0:
+            found.append([])
+            room_bytes = enough_bytes
+        found[-1].append(each)
+        room_bytes -= each.size_bytes
+    return found

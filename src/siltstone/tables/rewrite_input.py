@@ -1,8 +1,8 @@
-"""Defines the input and the result of a task that rewrites files of a table, as bytes."""
+"""Defines the inputs and the results of a task that rewrites files of a table, as bytes."""
 
 import msgspec
 
-from siltstone.offline.tasks.runner import TaskCodec, TaskFailure
+from siltstone.offline.tasks.runner import TaskCodec
 from siltstone.tables.formats.port import DataFile, PartitionValue, TableFile
 from siltstone.tables.task_input import FileLimits
 from siltstone.topic_configs.table_export import PartitionTransform
@@ -43,7 +43,18 @@ class RewriteResult(msgspec.Struct, frozen=True, kw_only=True):
     bytes_read: int = 0
     bytes_written: int = 0
     peak_memory_bytes: int = 0
-    failure: TaskFailure | None = None
 
 
-CODEC = TaskCodec(RewriteInput, RewriteResult)
+class RewriteInputs(msgspec.Struct, frozen=True):
+    """What one task rewrites, in this order: a task for each of many small buckets costs more than their rewriting."""
+
+    each: tuple[RewriteInput, ...]
+
+
+class RewriteResults(msgspec.Struct, frozen=True):
+    """The results of the inputs, in their order."""
+
+    each: tuple[RewriteResult, ...]
+
+
+CODEC = TaskCodec(RewriteInputs, RewriteResults)

@@ -27,7 +27,7 @@ from siltstone.tables.bucketing import hashes_of
 from siltstone.tables.formats.port import DataFile
 from siltstone.tables.keys import column_at, key_bytes
 from siltstone.tables.reading import RowFile, restored
-from siltstone.tables.rewrite_input import CODEC, RewriteInput, RewriteResult
+from siltstone.tables.rewrite_input import CODEC, RewriteInput, RewriteResult, RewriteResults
 from siltstone.tables.sequences import REMOVED_NOTE, RemovedKeys, SequencedRecords
 from siltstone.tables.versions import TIME, RowVersions
 from siltstone.tables.writing import TOMBSTONE, FileWriting
@@ -41,7 +41,8 @@ SLICE_KEY_BYTES = 64 * MIB
 def run_rewrite(data: bytes) -> bytes:
     """Runs the task. Raises what the stores raise."""
     given = CODEC.decode_input(data)
-    return CODEC.encode_result(rewrite(given, store_at(given.location, create=True)))
+    store = store_at(given.each[0].location, create=True)
+    return CODEC.encode_result(RewriteResults(tuple(rewrite(each, store) for each in given.each)))
 
 
 def rewrite(given: RewriteInput, store: ObjectStore) -> RewriteResult:

@@ -1,5 +1,6 @@
 """Runs the tasks of a round: makes their inputs, and gathers their results."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from hashlib import blake2b
@@ -14,10 +15,10 @@ from siltstone.scanning.request import Bound, BoundKind, Bounds, ScanRequest, Ta
 from siltstone.tables import erasing_rows, rewrite_input
 from siltstone.tables.erasing_rows import RowErasureInput, RowErasureResult, run_row_erasure
 from siltstone.tables.formats.port import DataFile, LoadedTable, Replacement, TableFile, folder_of
-from siltstone.tables.joining import Rewrite
+from siltstone.tables.joining import Rewrite, tasks_of
 from siltstone.tables.layout import dead_letter_schema
 from siltstone.tables.planning import RoundRanges, TopicExport
-from siltstone.tables.rewrite_input import RewriteInput
+from siltstone.tables.rewrite_input import RewriteInput, RewriteInputs
 from siltstone.tables.rewriting import run_rewrite
 from siltstone.tables.task_input import (
     CODEC,
@@ -122,11 +123,13 @@ class RoundTasks:
         return results
 
     def rewrite(self, table: LoadedTable, plans: Sequence[Rewrite]) -> Replacement:
-        """Runs a task for each of the plans. Returns the files that the commit is to replace."""
-        config, given = self._export.config, []
+        """Runs the tasks of the plans. Returns the files that the commit is to replace."""
+        config = self._export.config
         token = self.token([repr(plans).encode()])
-        for number, plan in enumerate(plans):
-            each = RewriteInput(
+        numbers = itertools.count()
+
+        def given(plan: Rewrite) -> RewriteInput:
+            return RewriteInput(
                 name=f"{self._export.topic.name}, files of {plan.values}",
                 old=plan.old,
                 staged=plan.staged,
@@ -140,18 +143,24 @@ class RoundTasks:
                 location=self._settings.location,
                 folder=folder_of(table.name),
                 token=token,
-                number=number,
+                number=next(numbers),
             )
-            given.append(rewrite_input.CODEC.encode_input(each))
-        size_bytes = sum(each.size_bytes for plan in plans for each in (*plan.old, *plan.staged))
-        added: dict[int, tuple[DataFile, ...]] = {}
-        for at, result in self._results(run_rewrite, given, "rewrite files of", size_bytes):
-            found = rewrite_input.CODEC.decode_result(result)
-            added[at] = found.files
-            self.peak_memory_bytes = max(self.peak_memory_bytes, found.peak_memory_bytes)
+
+        tasks = tasks_of(plans, self._attempt.start_runner().slots)
+        inputs = [
+            rewrite_input.CODEC.encode_input(RewriteInputs(tuple(given(plan) for plan in task)))
+            for task in tasks
+        ]
+        added: dict[int, list[DataFile]] = {}
+        size_bytes = sum(plan.size_bytes for plan in plans)
+        for at, result in self._results(run_rewrite, inputs, "rewrite files of", size_bytes):
+            found = rewrite_input.CODEC.decode_result(result).each
+            added[at] = [file for each in found for file in each.files]
+            peak_bytes = max(each.peak_memory_bytes for each in found)
+            self.peak_memory_bytes = max(self.peak_memory_bytes, peak_bytes)
         return Replacement(
             removed=tuple(each for plan in plans for each in plan.old),
-            added=tuple(each for at in range(len(plans)) for each in added[at]),
+            added=tuple(each for at in range(len(tasks)) for each in added[at]),
             keeps_rows=not config.is_upsert,
         )
 

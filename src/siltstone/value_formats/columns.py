@@ -84,12 +84,17 @@ def _struct(rows: Sequence[Any], arrow_type: Any, getter_of: GetterOf, path: Pat
     if not fields:  # Arrow takes the length of a struct from its first child
         return arrow.array([None if row is None else {} for row in rows], arrow_type)
     children = []
+    mask = _mask(rows)
     for number, field in enumerate(fields):
         inside = (*path, number)
         read = getter_of(inside, field)
-        values = [None if row is None else read(row) for row in rows]
+        values = (
+            [None if row is None else read(row) for row in rows]
+            if mask is not None
+            else list(map(read, rows))
+        )
         children.append(column_of(values, field.type, getter_of, inside))
-    return arrow.StructArray.from_arrays(children, fields=fields, mask=_mask(rows))
+    return arrow.StructArray.from_arrays(children, fields=fields, mask=mask)
 
 
 def _map(rows: Sequence[Any], arrow_type: Any, getter_of: GetterOf, path: Path) -> Any:
@@ -101,15 +106,16 @@ def _map(rows: Sequence[Any], arrow_type: Any, getter_of: GetterOf, path: Path) 
 
 
 def _offsets(rows: Sequence[Any]) -> Any:
-    lengths = np.fromiter((0 if row is None else len(row) for row in rows), dtype=np.int64, count=len(rows))
+    lengths = [0 if row is None else len(row) for row in rows]
     offsets = np.zeros(len(rows) + 1, dtype=np.int32)
-    np.cumsum(lengths, out=offsets[1:])
+    np.cumsum(np.array(lengths, dtype=np.int64), out=offsets[1:])
     return require_arrow().array(offsets)
 
 
 def _mask(rows: Sequence[Any]) -> Any:
-    mask = np.fromiter((row is None for row in rows), dtype=np.bool_, count=len(rows))
-    return require_arrow().array(mask)
+    """Returns which rows are null; None if none is."""
+    are_null = [row is None for row in rows]
+    return require_arrow().array(are_null) if True in are_null else None
 
 
 def rows_of(column: Any) -> list[Any]:

@@ -11,6 +11,7 @@ what a column cannot take is rescued (``decoding.rescuing``). Only structs get m
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from typing import Any
 
 from siltstone.topic_configs.column_types import ARRAY, DEPTH_MAX, MAP, NAME, STRUCT, ColumnType, canonical
@@ -60,6 +61,7 @@ def fields_of(value: Any) -> dict[str, ColumnType]:
     return joined_fields({}, {name: type_of(each) for name, each in value.items() if can_be_column(name)})
 
 
+@lru_cache(maxsize=4_096)
 def can_be_column(name: str) -> bool:
     """Returns whether a field of this name can be a column of a table, or a part of one."""
     return NAME.fullmatch(name) is not None
@@ -101,6 +103,8 @@ def joined_fields(
     """Returns the types of the fields that the values of two samples have, by name; at most COLUMNS_MAX."""
     found = dict(one)
     for name, part in other.items():
+        if found.get(name) == part:
+            continue
         kind = joined(found.get(name), part)
         if kind is not None and (name in found or len(found) < COLUMNS_MAX):
             found[name] = kind

@@ -9,6 +9,7 @@ from siltstone.tables.joining import (
     Rewrite,
     joins,
     merges,
+    tasks_of,
 )
 from siltstone.tables.task_input import FILE_BYTES
 
@@ -56,3 +57,12 @@ def test_staged_files_are_merged_with_the_files_of_their_buckets() -> None:
         Rewrite((1,), (there[2],), (staged[0], staged[2])),
         Rewrite((3,), (), (staged[1],)),
     ]
+
+
+def test_small_rewrites_share_a_task_and_every_slot_gets_one() -> None:
+    small = merges("kafka.t", [], [file for day in range(16) for file in files(day, MIB)])
+    assert [len(each) for each in tasks_of(small, 2)] == [8, 8]
+    assert [len(each) for each in tasks_of(small, 100)] == [1] * 16
+    large = merges("kafka.t", [], [file for day in range(5) for file in files(day, 20 * MIB)])
+    assert [len(each) for each in tasks_of(large, 1)] == [2, 2, 1]
+    assert tasks_of([], 2) == [] and [each for task in tasks_of(large, 2) for each in task] == large

@@ -21,6 +21,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from siltstone.tables.decoding.json import FoundFieldsDecoder, JsonFieldsDecoder
+from siltstone.tables.decoding.plain_events import PlainEvents, sequence_number
 from siltstone.tables.decoding.port import REASON_CHARACTERS_MAX, ColumnDecoder, DecodedColumns
 from siltstone.value_formats.decoders.json import payload_of
 from siltstone.value_formats.decoding import reason_of
@@ -29,8 +31,6 @@ from siltstone.value_formats.wire import payloads
 _NOTHING = msgspec.Raw(b"null")
 _ABSENT = msgspec.Raw(b"")
 _MADE = frozenset("cur")
-_PLAIN_MADE = frozenset({b'"c"', b'"u"', b'"r"'})
-_PLAIN_DELETE = b'"d"'
 
 
 class _Event(msgspec.Struct):
@@ -56,9 +56,17 @@ class ChangedRowsDecoder:
         ``source.NAME`` or a field of rows; a whole number, which may be a text of digits."""
         self._rows = rows
         self._place, _, name = sequence.rpartition(".")
-        self._sequence = _sequence_decoder(name) if name else None
+        kind = _sequence_type(name) if name else None
+        self._sequence: msgspec.json.Decoder[Any] | None = kind and msgspec.json.Decoder(kind)
+        self._plain: PlainEvents | None = None
+        if isinstance(rows, JsonFieldsDecoder | FoundFieldsDecoder) and (self._place or not name):
+            self._plain = PlainEvents(rows, kind) if kind else PlainEvents(rows)
 
     def decode(self, values: Any) -> DecodedColumns:
+        plain = self._plain.decode(values) if self._plain is not None else None
+        return plain if plain is not None else self._one_by_one(values)
+
+    def _one_by_one(self, values: Any) -> DecodedColumns:
         made: list[bytes | None] = []
         deletes: list[bool] = []
         sequences: list[int | None] = []
@@ -74,7 +82,7 @@ class ChangedRowsDecoder:
                     if after is None and not is_delete:
                         skipped.add(row)
                     elif self._sequence is not None and holder is not None:
-                        sequence = _number(self._sequence.decode(holder))
+                        sequence = sequence_number(self._sequence.decode(holder))
                 except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as cause:
                     bad[row] = reason_of(cause)[:REASON_CHARACTERS_MAX]
             made.append(after)
@@ -90,35 +98,17 @@ class ChangedRowsDecoder:
         )
 
 
-def _sequence_decoder(name: str) -> "msgspec.json.Decoder[Any]":
-    """Returns a decoder of objects that reads the field of this name as ``value``."""
-    kind = msgspec.defstruct(
+def _sequence_type(name: str) -> Any:
+    """Returns the type of objects whose field of this name is read as ``value``."""
+    return msgspec.defstruct(
         "Sequence", [("value", int | str | None, msgspec.field(default=None, name=name))]
     )
-    return msgspec.json.Decoder(kind)
-
-
-def _number(found: Any) -> int | None:
-    """Raises ValueError for a text that is no number, and for a number of more than 64 bits."""
-    if found.value is None:
-        return None
-    number = int(found.value)
-    if not -(2**63) <= number < 2**63:
-        raise ValueError("its sequence has more than 64 bits")
-    return number
 
 
 def _row_of(value: bytes, place: str) -> tuple[bytes | None, bool, bytes | None]:
     """Returns the JSON of the row that an event makes, whether it removes one, and the object that has the field by
     which events are ordered: ``source`` if this is the ``place``, otherwise the row. Raises ValueError."""
     event = _EVENTS.decode(value)
-    if event.schema is _ABSENT and bytes(event.source)[:1] == b"{":  # nearly all events, so they go first
-        op = bytes(event.op)
-        holder: bytes | None = bytes(event.source) if place else None
-        if op == _PLAIN_DELETE:
-            return None, True, holder
-        if op in _PLAIN_MADE and (made := bytes(event.after))[:1] == b"{":
-            return made, False, holder or made
     if _is_object(event.schema) and bytes(event.payload) == b"null":
         return None, True, None
     if _is_object(event.schema) and _is_object(event.payload):

@@ -19,9 +19,9 @@ from siltstone.record_columns.row_columns import VALUE
 from siltstone.tables.decoding.port import DecodedColumns, bad_rows, text_of
 from siltstone.topic_configs.table_export import RESCUED, TableColumn
 from siltstone.value_formats.column_arrays import column_arrays, column_field, field_type, fitted
-from siltstone.value_formats.decoders.rescuing import RescuingDecoder
-from siltstone.value_formats.decoding import BadValue, reason_of
-from siltstone.value_formats.opening import open_decoder
+from siltstone.value_formats.decoders.json import JsonDecoder
+from siltstone.value_formats.decoders.rescuing import RescuedValues, RescuingDecoder
+from siltstone.value_formats.decoding import BadValue, DecodedValues, reason_of
 from siltstone.value_formats.settling import settle_format
 from siltstone.value_formats.value_format import FormatKind
 from siltstone.value_formats.wire import payloads
@@ -49,29 +49,39 @@ def _not_json(values: Any) -> Iterator[BadValue]:
 
 
 class JsonFieldsDecoder:
-    """The wanted fields of JSON objects as columns."""
+    """The wanted fields of JSON objects as columns. ``json`` reads the objects."""
 
     def __init__(self, columns: Sequence[TableColumn]) -> None:
         self._types = {each.name: field_type(each.type) for each in columns}
         kind = pa.struct([column_field(each.name, each.type) for each in columns])
-        self._decoder = open_decoder(settle_format(FormatKind.JSON, schema=kind))
+        self.json = JsonDecoder(settle_format(FormatKind.JSON, schema=kind))
 
     def decode(self, values: Any) -> DecodedColumns:
-        found = self._decoder.decode(values)
+        return self.columns_of(self.json.decode(values))
+
+    def columns_of(self, found: DecodedValues) -> DecodedColumns:
         arrays = dict(column_arrays(found.column))
         columns = {name: fitted(arrays[name], kind) for name, kind in self._types.items()}
         return DecodedColumns(columns, bad_rows(found.bad))
 
 
 class FoundFieldsDecoder:
-    """JSON objects as the columns that were found, and what was rescued. A value that is no object is bad."""
+    """JSON objects as the columns that were found, and what was rescued. A value that is no object is bad. ``json``
+    reads objects that have nothing to rescue."""
 
     def __init__(self, columns: Sequence[TableColumn]) -> None:
         """``columns`` are all known ones, with the listed ones."""
         self._decoder = RescuingDecoder(columns)
+        self.json = self._decoder.json
 
     def decode(self, values: Any) -> DecodedColumns:
-        found = self._decoder.decode(values)
-        return DecodedColumns(
-            {**found.columns, RESCUED: found.rescued}, bad_rows(found.bad), found=found.new_fields
-        )
+        return _with_rescued(self._decoder.decode(values))
+
+    def columns_of(self, found: DecodedValues) -> DecodedColumns:
+        return _with_rescued(self._decoder.columns_of(found))
+
+
+def _with_rescued(found: RescuedValues) -> DecodedColumns:
+    return DecodedColumns(
+        {**found.columns, RESCUED: found.rescued}, bad_rows(found.bad), found=found.new_fields
+    )

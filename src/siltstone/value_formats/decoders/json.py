@@ -32,8 +32,10 @@ FIELDS_MAX = 2_000
 """The most fields of one inferred struct. If there are more, their names are taken to be data, and the column is JSON
 in text."""
 
-_INT64_MAX = 2**63 - 1
+ROWS_AT_ONCE = 2_000
+"""So many rows are decoded before their columns are made: more do not stay in a processor's cache, and take longer."""
 
+_INT64_MAX = 2**63 - 1
 
 Fitting = Callable[[int, bytes], bytes]
 """(row, value that does not fit the type) → the part of it that does. Raises what makes the value bad."""
@@ -49,38 +51,72 @@ class JsonDecoder:
         whole = arrow.field(VALUE, self.arrow_type)
         if arrow.types.is_string(self.arrow_type):
             whole = text_field(VALUE)
-        self._decoder = json_reader(whole, refuses_unknown=refuses_unknown)
+        self.row_type = _value_type(whole, refuses_unknown)
+        """The type as which msgspec decodes a value."""
+        self._decoder = msgspec.json.Decoder(self.row_type)
         self._texts = _text_reader(whole)
 
     def decode(self, values: Any, fitting: Fitting | None = None) -> DecodedValues:
         """``fitting`` makes another value of one that does not fit the type."""
+        columns: list[Any] = []
+        bad: list[BadValue] = []
+        for first in range(0, max(len(values), 1), ROWS_AT_ONCE):
+            part = self._decoded(values.slice(first, ROWS_AT_ONCE), first, fitting)
+            columns.append(part.column)
+            bad.extend(msgspec.structs.replace(each, row=first + each.row) for each in part.bad)
+        column = columns[0] if len(columns) == 1 else require_arrow().concat_arrays(columns)
+        return DecodedValues(column, tuple(bad))
+
+    def column_of(self, rows: list[Any]) -> DecodedValues:
+        """Returns the column of rows that were decoded as ``row_type``, in another value around them."""
+        return decoded_column(rows, self.arrow_type, _getter_of, [])
+
+    def _decoded(self, values: Any, first: int, fitting: Fitting | None) -> DecodedValues:
+        """Decodes a slice of values that begins at the row ``first``; rows of bad values are counted from there."""
+        written = payloads(values)
+        given = written.to_pylist()
+        read = self._reader(is_text=is_text(written), has_nulls=written.null_count > 0)
         rows: list[Any] = []
         bad: list[BadValue] = []
-        decode, texts = self._decoder.decode, self._texts
-        written = payloads(values)
-        is_text = _is_text(written)
-        for value in written.to_pylist():
-            if value is None:
-                rows.append(None)
-                continue
+        rest = iter(given)
+        while len(rows) < len(given):
             try:
-                if not is_text:
-                    value.decode()
-                try:
-                    row = decode(value)
-                except msgspec.MsgspecError:
-                    if fitting is None:
-                        raise
-                    row = decode(fitting(len(rows), value))
-                rows.append(row if texts is None else texts(row))
+                for row in map(read, rest):
+                    rows.append(row)  # noqa: PERF402  what was read before a bad value has to be kept
             except MemoryError:
                 raise
-            except (
-                Exception
-            ) as cause:  # of msgspec, and of the types that it makes: a value that none of them holds
-                bad.append(_bad(values, len(rows), cause))
-                rows.append(None)
+            except Exception as cause:  # of msgspec, and of the types that it makes: no type holds the value
+                number = len(rows)
+                try:
+                    if fitting is None or not isinstance(cause, msgspec.MsgspecError):
+                        raise
+                    rows.append(read(fitting(first + number, given[number])))
+                except MemoryError:
+                    raise
+                except Exception as reason:
+                    bad.append(_bad(values, number, reason))
+                    rows.append(None)
         return decoded_column(rows, self.arrow_type, _getter_of, bad, lambda row: _schema_name(values, row))
+
+    def _reader(self, *, is_text: bool, has_nulls: bool) -> Callable[[Any], Any]:
+        """Returns the function that reads a value. What the values of a column do not need is left out: a test takes as
+        long as a field."""
+        decode, texts = self._decoder.decode, self._texts
+
+        def text_of_parts(value: bytes) -> Any:
+            assert texts is not None
+            return texts(decode(value))
+
+        read = decode if texts is None else text_of_parts
+
+        def checked(value: bytes | None) -> Any:
+            if value is None:
+                return None
+            if not is_text:
+                value.decode()
+            return read(value)
+
+        return checked if has_nulls or not is_text else read
 
 
 class TextDecoder:
@@ -105,7 +141,7 @@ class TextDecoder:
             return DecodedValues(arrow.array(rows, arrow.string()), tuple(bad))
 
 
-def _is_text(values: Any) -> bool:
+def is_text(values: Any) -> bool:
     """Returns whether all values of a pyarrow.BinaryArray are UTF-8."""
     arrow = require_arrow()
     try:

@@ -20,7 +20,7 @@ from siltstone.topic_configs.column_types import ARRAY, MAP, STRUCT, ColumnType
 from siltstone.topic_configs.table_export import TableColumn
 from siltstone.value_formats.column_arrays import column_arrays, column_field, field_type, fitted
 from siltstone.value_formats.decoders.json import JsonDecoder, json_reader
-from siltstone.value_formats.decoding import BadValue
+from siltstone.value_formats.decoding import BadValue, DecodedValues
 from siltstone.value_formats.found_columns import can_be_column, joined_fields, type_of
 from siltstone.value_formats.value_format import FormatKind, ValueFormat, encode_type
 
@@ -152,21 +152,31 @@ class RescuingDecoder:
         self._types = {each.name: field_type(each.type) for each in columns}
         self._parts = {each.name: _Part(each.type) for each in columns}
         kind = require_arrow().struct([column_field(each.name, each.type) for each in columns])
-        self._decoder = JsonDecoder(ValueFormat(FormatKind.JSON, encode_type(kind)), refuses_unknown=True)
+        self.json = JsonDecoder(ValueFormat(FormatKind.JSON, encode_type(kind)), refuses_unknown=True)
+        """Reads objects that have nothing to rescue."""
 
     def decode(self, values: Any) -> RescuedValues:
         """Decodes a pyarrow.BinaryArray; a null is null in every column."""
-        arrow = require_arrow()
         others = _Others(self._parts)
-        found = self._decoder.decode(values, others.kept)
-        bad = {each.row for each in found.bad}
-        rescued = arrow.nulls(len(values), arrow.string())
-        if others.rescued:
-            texts = [None if row in bad else others.rescued.get(row) for row in range(len(values))]
-            rescued = arrow.array(texts, arrow.string())
+        return self.columns_of(self.json.decode(values, others.kept), others.rescued, others.types)
+
+    def columns_of(
+        self,
+        found: DecodedValues,
+        rescued: Mapping[int, str] | None = None,
+        new_fields: Mapping[str, ColumnType] | None = None,
+    ) -> RescuedValues:
+        """Returns the columns of decoded objects, and what was rescued of their rows."""
+        arrow = require_arrow()
+        texts = arrow.nulls(len(found.column), arrow.string())
+        if rescued:
+            bad = {each.row for each in found.bad}
+            texts = arrow.array(
+                [None if row in bad else rescued.get(row) for row in range(len(found.column))], arrow.string()
+            )
         arrays = dict(column_arrays(found.column))
         columns = {name: fitted(arrays[name], kind) for name, kind in self._types.items()}
-        return RescuedValues(columns, rescued, found.bad, others.types)
+        return RescuedValues(columns, texts, found.bad, dict(new_fields or {}))
 
 
 class _Others:
