@@ -65,18 +65,23 @@ def _fitting(files: list[TableFile]) -> tuple[TableFile, ...]:
     return tuple(chosen)
 
 
-def merges(table: str, there: Iterable[TableFile], staged: Sequence[DataFile]) -> list[Rewrite]:
-    """Returns the merges of staged files, one for each bucket for which they have records. Raises TableFileRefused."""
+def merges(
+    table: str, there: Iterable[TableFile], staged: Sequence[DataFile], *, of_all_buckets: bool = False
+) -> list[Rewrite]:
+    """Returns the merges of staged files, one for each bucket for which they have records, or for all buckets with
+    rows, too. Raises TableFileRefused."""
     by_bucket: dict[Values, list[DataFile]] = {}
     for each in staged:
         by_bucket.setdefault(each.partition, []).append(each)
     old: dict[Values, list[TableFile]] = {values: [] for values in by_bucket}
     for each in there:
+        if of_all_buckets:
+            old.setdefault(each.partition, [])
         if each.is_divided_otherwise or each.partition in old:
             if reason := each.unreadable or each.kept:
                 raise TableFileRefused(table, each.path, "merged with newer records", reason)
             old[each.partition].append(each)
-    return [Rewrite(values, tuple(old[values]), tuple(files)) for values, files in by_bucket.items()]
+    return [Rewrite(values, tuple(files), tuple(by_bucket.get(values, ()))) for values, files in old.items()]
 
 
 def tasks_of(rewrites: Sequence[Rewrite], slots: int) -> list[list[Rewrite]]:

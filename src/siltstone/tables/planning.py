@@ -53,6 +53,12 @@ class TopicExport(msgspec.Struct, frozen=True):
     def dead_letter_table(self) -> str:
         return f"{self.table}__errors"
 
+    @property
+    def may_truncate(self) -> bool:
+        """Whether a change event may remove all rows. It has no key, so it is in any partition, and a sequence does not
+        order it."""
+        return bool(self.config.change) and not self.config.sequence and len(self.topic.partitions) == 1
+
 
 class ExportLag(msgspec.Struct, frozen=True):
     """The records of a topic that are in objects and not yet in its table. ``partitions`` counts the partitions that

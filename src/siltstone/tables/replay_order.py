@@ -4,7 +4,8 @@ A table with the newest record of each key has no row of an older record, and no
 So the order is taken from the topic. A dead letter *stays* if a newer record of its partition and key is in the topic,
 whatever that record does; if its own record is not in the topic any more, because then a newer one may have gone with
 it, too; or if it has no key. What moves has a higher offset than all that the table knows of its key, as the records
-of an export have, so the same merge takes it; it begins the newest version of its key where versions are kept.
+of an export have, so the same merge takes it; it begins the newest version of its key where versions are kept. Where a
+change event may remove all rows, which has no key, a dead letter also stays if a record without a key came later.
 
 The driver reads the keys of the dead letters. Then it reads the keys of the topic's records from the oldest dead letter
 on. It keeps in memory only the keys of the dead letters.
@@ -42,7 +43,10 @@ REPLAY_BYTES_OF_KEYS = 64 * MIB
 class LettersOfPartition:
     """The dead letters of one partition, and what the topic has of their keys."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, may_truncate: bool = False) -> None:
+        """``may_truncate``: a record without a key may remove all rows before it."""
+        self._may_truncate = may_truncate
+        self._last_without_key = -1
         self._letters: dict[int, bytes | None] = {}
         self._values: Any = None
         self._newest: Any = None
@@ -63,6 +67,10 @@ class LettersOfPartition:
                 sorted({each for each in self._letters.values() if each is not None}), pa.binary()
             )
             self._newest = np.full(len(self._values), -1, dtype=np.int64)
+        if self._may_truncate and keys.null_count:
+            self._last_without_key = max(
+                self._last_without_key, pc.max(offsets.filter(keys.is_null())).as_py()
+            )
         at = pc.index_in(keys, value_set=self._values, skip_nulls=True)
         is_theirs = at.is_valid()
         found = offsets.filter(is_theirs).to_numpy()
@@ -78,6 +86,8 @@ class LettersOfPartition:
                 found[offset] = "its record has no key that can be decoded"
             elif key in places and self._newest[places[key]] > offset:
                 found[offset] = "a newer record of its key is in the topic"
+            elif offset < self._last_without_key:
+                found[offset] = "a record without a key came later, and may have removed all rows"
             elif offset not in self._present:
                 found[offset] = (
                     "its record is not in the topic any more, so a newer one of its key may be gone, too"
@@ -86,11 +96,11 @@ class LettersOfPartition:
 
 
 def letters_of(
-    store: ObjectStore, folder: str, files: Iterable[TableFile], config: TableConfig
+    store: ObjectStore, folder: str, files: Iterable[TableFile], export: TopicExport
 ) -> dict[int, LettersOfPartition]:
     """Returns the dead letters in files of their table, by partition. Raises what the store raises."""
     found: dict[int, LettersOfPartition] = {}
-    keys = KeyColumn(config)
+    keys = KeyColumn(export.config)
     for each in files:
         with RowFile(store, folder, each) as file:
             for rows in file.batches([PARTITION, OFFSET, KEY]):
@@ -98,7 +108,8 @@ def letters_of(
                 for partition, offset, key in zip(
                     *places, keys.of(rows.column(KEY)).to_pylist(), strict=True
                 ):
-                    found.setdefault(partition, LettersOfPartition()).add(offset, key)
+                    of = found.setdefault(partition, LettersOfPartition(may_truncate=export.may_truncate))
+                    of.add(offset, key)
     return found
 
 

@@ -4,7 +4,7 @@ import msgspec
 
 from siltstone.offline.tasks.runner import TaskCodec
 from siltstone.tables.formats.port import DataFile, PartitionValue, TableFile
-from siltstone.tables.task_input import FileLimits
+from siltstone.tables.task_input import FileLimits, Truncate
 from siltstone.topic_configs.table_export import PartitionTransform
 
 
@@ -15,8 +15,10 @@ class RewriteInput(msgspec.Struct, frozen=True, kw_only=True):
 
     Without ``key`` the rows of the ``old`` files are written again, in their order. With ``key``, the path of the key's
     column, the rows of the ``staged`` files take the place of older rows with their partition and key, or with
-    ``has_history`` end their current versions; with ``has_sequence`` their sequences decide (``sequences``). Rows of
-    old files that were deleted are not written. ``now_ms``: the present time."""
+    ``has_history`` end their current versions; with ``has_sequence`` their sequences decide (``sequences``).
+    ``truncates``, in the order of their offsets, remove all rows before them, or end their versions; the old files have
+    lower offsets than all of these. Rows of old files that were deleted are not written. ``now_ms``: the present
+    time."""
 
     name: str
     old: tuple[TableFile, ...]
@@ -27,6 +29,7 @@ class RewriteInput(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
     has_history: bool = False
     has_sequence: bool = False
+    truncates: tuple[Truncate, ...] = ()
     now_ms: int = 0
     location: str
     folder: str

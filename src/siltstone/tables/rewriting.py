@@ -100,12 +100,15 @@ class _Rewriting:
     def _merge_newest(self, number: int, slices: int) -> None:
         """Merges one slice by offsets."""
         keys, offsets = self._newest(number, slices)
-        for rows in self._rows(self._given.old):
+        truncates = self._given.truncates
+        for rows in self._rows(() if truncates else self._given.old):
             at = pc.index_in(self._keys(rows), value_set=keys)
             self._write(rows.filter(pc.and_(at.is_null(), self._is_in(rows, number, slices))))
         for rows in self._rows(self._given.staged):
             newest = offsets.take(pc.index_in(self._keys(rows), value_set=keys))
             is_newest = pc.equal(self._column(rows, OFFSET), newest).fill_null(False)
+            if truncates:
+                is_newest = pc.and_(is_newest, pc.greater(newest, truncates[-1].offset).fill_null(False))
             self._write(rows.filter(pc.and_(is_newest, pc.invert(rows.column(TOMBSTONE)))))
 
     def _removed_keys(self) -> RemovedKeys:
@@ -149,7 +152,8 @@ class _Rewriting:
             keys.append(self._keys(of_slice))
             offsets.append(self._column(of_slice, OFFSET))
             times.append(self._column(of_slice, TIMESTAMP).cast(TIME))
-        versions = RowVersions(pa.concat_arrays(keys), pa.concat_arrays(offsets), pa.concat_arrays(times))
+        columns = pa.concat_arrays(keys), pa.concat_arrays(offsets), pa.concat_arrays(times)
+        versions = RowVersions(*columns, self._given.truncates)
         for rows in self._rows(self._given.old):
             of_slice = rows.filter(self._is_in(rows, number, slices))
             self._write(versions.ended(of_slice, self._keys(of_slice)))

@@ -11,7 +11,7 @@ from siltstone.scanning.scan import ScanPlan
 from siltstone.tables.formats.port import LoadedTable, Replacement
 from siltstone.tables.ledger import Gap
 from siltstone.tables.planning import TopicExport
-from siltstone.tables.task_input import ExportResult, ReasonCount
+from siltstone.tables.task_input import ExportResult, ReasonCount, Truncate
 from siltstone.topic_configs.table_export import RESCUED
 
 
@@ -26,6 +26,13 @@ class WrittenFiles(msgspec.Struct, frozen=True):
     ends: dict[int, int]
     gaps: tuple[Gap, ...]
     results: tuple[ExportResult, ...] = ()
+
+    @property
+    def truncates(self) -> tuple[Truncate, ...]:
+        """What removes all rows before it, in the order of the offsets."""
+        return tuple(
+            sorted((one for each in self.results for one in each.truncates), key=lambda one: one.offset)
+        )
 
     def total(self, name: str) -> int:
         return sum(getattr(each, name) for each in self.results)
@@ -56,6 +63,7 @@ def done(
         appended += f"; {counted(len(replaced.removed), 'small file')} joined to {len(replaced.added)}"
     facts = [
         appended,
+        f"{counted(len(written.truncates), 'truncate')} removed all rows before" if written.truncates else "",
         f"{counted(bad, 'record')} could not be decoded, {what}" if bad else "",
         f"{counted(lost, 'offset')} had been removed before the export" if lost else "",
         *news,

@@ -26,6 +26,7 @@ from siltstone.tables.task_input import (
     ExportInput,
     ExportResult,
     FoundColumns,
+    Truncate,
     ValueSchemas,
 )
 
@@ -105,6 +106,7 @@ class RoundTasks:
                     key_schemas=key_schemas,
                     found=found,
                     replays=replays,
+                    may_truncate=self._export.may_truncate and not replays,
                 ),
             )
 
@@ -122,7 +124,9 @@ class RoundTasks:
                 raise Unavailable(failure.reason)
         return results
 
-    def rewrite(self, table: LoadedTable, plans: Sequence[Rewrite]) -> Replacement:
+    def rewrite(
+        self, table: LoadedTable, plans: Sequence[Rewrite], truncates: tuple[Truncate, ...] = ()
+    ) -> Replacement:
         """Runs the tasks of the plans. Returns the files that the commit is to replace."""
         config = self._export.config
         token = self.token([repr(plans).encode()])
@@ -139,6 +143,7 @@ class RoundTasks:
                 key=config.source_of(KEY) if config.is_upsert else "",
                 has_history=config.has_history,
                 has_sequence=bool(config.sequence),
+                truncates=truncates,
                 now_ms=self._attempt.context.now_ms(),
                 location=self._settings.location,
                 folder=folder_of(table.name),

@@ -334,13 +334,15 @@ class Round:
     def _replacement(self, written: WrittenFiles, files: Sequence[DataFile]) -> Replacement | None:
         """Returns what the commit replaces: the files of the buckets that have new records, or small files by larger
         ones."""
-        if not files:
+        truncates = written.truncates
+        if not files and not truncates:
             return None
         there = written.table.files()
-        plans = (
-            merges(written.table.name, there, files) if self._export.config.is_upsert else joins(there, files)
-        )
-        return self._tasks.rewrite(written.table, plans) if plans else None
+        if self._export.config.is_upsert:
+            plans = merges(written.table.name, there, files, of_all_buckets=bool(truncates))
+        else:
+            plans = joins(there, files)
+        return self._tasks.rewrite(written.table, plans, truncates) if plans else None
 
     def _refuse_bad(self, written: WrittenFiles, *, is_repeated: bool) -> None:
         bad, records = written.total("bad"), written.total("records")
@@ -379,7 +381,11 @@ class Round:
             if config.is_upsert:
                 folder = store_at(self._settings.location), folder_of(self._export.dead_letter_table)
                 stay = letters_that_stay(
-                    self._context, self._committed, self._export, ledger, letters_of(*folder, files, config)
+                    self._context,
+                    self._committed,
+                    self._export,
+                    ledger,
+                    letters_of(*folder, files, self._export),
                 )
             units = [
                 encode_dead_letters(each, mending, is_dry=is_dry, staying=stay)

@@ -32,7 +32,7 @@ from siltstone.tables.formats.derived import with_division
 from siltstone.tables.layout import REASON, Shaping
 from siltstone.tables.replaying import Replaying
 from siltstone.tables.sequences import whole_numbers
-from siltstone.tables.task_input import CODEC, NEEDED_MAX, ExportInput, ExportResult
+from siltstone.tables.task_input import CODEC, NEEDED_MAX, TRUNCATES_MAX, ExportInput, ExportResult, Truncate
 from siltstone.tables.writing import TOMBSTONE, FileWriting, staged_schema
 from siltstone.topic_configs.column_types import ColumnType
 from siltstone.topic_configs.table_export import (
@@ -85,7 +85,9 @@ class _Exporting:
         self._division: tuple[PartitionTransform, ...] = ()
         if given.config.table_format == "delta":
             self._division = given.config.division
-        self._values = value_decoder(given.config, given.schemas, schema, given.found)
+        self._values = value_decoder(
+            given.config, given.schemas, schema, given.found, may_truncate=given.may_truncate
+        )
         if given.config.is_upsert:
             schema = staged_schema(schema)
         self._keys = key_decoder(given.config, given.key_schemas)
@@ -102,6 +104,8 @@ class _Exporting:
         self._needed: set[SchemaName] = set()
         self._needed_keys: set[SchemaName] = set()
         self._found: dict[str, ColumnType] = {}
+        self._truncates: list[Truncate] = []
+        self._rows_after_truncate = 0
         self._rescued = 0
         self._rescued_example = ""
         self._far_times_ms: dict[tuple[int, int], int] = {}
@@ -127,6 +131,7 @@ class _Exporting:
             replayed=self._replaying.counts if self._replaying else {},
             rescued=self._rescued,
             rescued_example=self._rescued_example,
+            truncates=tuple(self._truncates),
             bytes_written=sum(each.size_bytes for each in (*files, *dead_files)),
             peak_memory_bytes=peak_memory_bytes(),
         )
@@ -186,6 +191,7 @@ class _Exporting:
             )
             lacking = {row: reason for row in lacks.nonzero()[0].tolist() if row not in decoded.skipped}
         rows = self._shaping.rows(columns, batch.num_rows)
+        lacking |= self._too_many_truncates(decoded)
         bad = (
             lacking | without_place(rows, given.partition_by, given.config) | self._far(record) | decoded.bad
         )
@@ -227,15 +233,38 @@ class _Exporting:
             are_good = ~_among(record, given.verdict)
             self._unexpected = self._unexpected or _first_bad(record, decoded, are_good)
             are_good &= decoded.are_good(rows.num_rows)
+        truncates = [row for row in sorted(decoded.truncates) if are_good[row]]
         are_good[list(decoded.skipped)] = False
         if given.config.is_upsert:
             are_good &= record[KEY].is_valid().to_numpy(zero_copy_only=False)
         self._count_rescued(decoded, are_good)
+        self._note_truncates(record, truncates, are_good)
         if not are_good.all():
             rows = rows.filter(pa.array(are_good))
         for values, part in divided(rows, given.partition_by, given.config):
             if part.num_rows:
                 self._files.add(with_division(part, self._division, values), values)
+
+    def _too_many_truncates(self, decoded: DecodedColumns) -> dict[int, str]:
+        if not self._given.config.has_history:
+            return {}
+        reason = f"it truncates the table, and more than {TRUNCATES_MAX} such events were exported with it"
+        return dict.fromkeys(
+            sorted(decoded.truncates)[max(0, TRUNCATES_MAX - len(self._truncates)) :], reason
+        )
+
+    def _note_truncates(self, record: Mapping[str, Any], rows: list[int], are_good: Any) -> None:
+        """Notes truncates with records before them. Where only the newest rows are kept, the last one counts alone."""
+        first = 0
+        for row in rows:
+            if self._truncates and not self._rows_after_truncate + int(are_good[first:row].sum()):
+                continue
+            if not self._given.config.has_history:
+                self._truncates.clear()
+            time_us = record[TIMESTAMP][row].cast(pa.int64()).as_py()
+            self._truncates.append(Truncate(record[OFFSET][row].as_py(), time_us))
+            self._rows_after_truncate, first = 0, row
+        self._rows_after_truncate += int(are_good[first:].sum())
 
     def _decoded(self, record: Mapping[str, Any]) -> DecodedColumns | None:
         """Returns the decoded values and keys; None if the task has to run again."""

@@ -26,6 +26,17 @@ NEEDED_MAX = 2_000
 """A task reports at most so many ids of schemas that it lacks: more than a round may have."""
 
 
+TRUNCATES_MAX = 1_000
+"""A table that keeps versions takes so many truncates from one task; more are bad."""
+
+
+class Truncate(msgspec.Struct, frozen=True, array_like=True):
+    """A change event that removes all rows with lower offsets. ``time_us`` is the record's time, since 1970."""
+
+    offset: int
+    time_us: int
+
+
 class FileLimits(msgspec.Struct, frozen=True):
     file_bytes: int = FILE_BYTES
     group_bytes: int = GROUP_BYTES
@@ -87,7 +98,8 @@ class ExportInput(msgspec.Struct, frozen=True, kw_only=True):
     ``folder``/data/``token``-``number``-N.parquet in the store at ``location``.
 
     ``verdict`` has the offsets of dead letters by partition when an interrupted round is repeated: exactly these
-    records are left out. None: the task leaves out the records that it cannot decode."""
+    records are left out. None: the task leaves out the records that it cannot decode. ``may_truncate``: a change event
+    may remove all rows."""
 
     name: str
     unit: bytes
@@ -101,6 +113,7 @@ class ExportInput(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     number: int
     replays: bool = False
+    may_truncate: bool = False
     verdict: dict[int, list[int]] | None = None
     limits: FileLimits = FileLimits()
     schemas: ValueSchemas = ValueSchemas()
@@ -113,7 +126,8 @@ class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
     partition and offset, that cannot be decoded and is not in the verdict. ``needed`` and ``needed_keys`` name the
     schemas of values and of keys that the task was not given, ``found`` the fields that are no columns and can be;
     then its files are not used, and it is run again. ``rescued`` counts rows with rescued data, and ``rescued_example``
-    is one's. ``replayed`` counts dead letters that were tried again, by the reason that they had."""
+    is one's. ``truncates`` are in the order of their offsets; there are records between any two. ``replayed`` counts
+    dead letters that were tried again, by the reason that they had."""
 
     records: int = 0
     bad: int = 0
@@ -126,6 +140,7 @@ class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
     found: dict[str, ColumnType] = {}
     rescued: int = 0
     rescued_example: str = ""
+    truncates: tuple[Truncate, ...] = ()
     replayed: dict[str, ReasonCount] = {}
     bytes_written: int = 0
     peak_memory_bytes: int = 0

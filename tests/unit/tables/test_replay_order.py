@@ -189,6 +189,23 @@ def test_dl20_drawn_records_replays_and_exports_end_with_the_newest_good_record_
     }
 
 
+def test_ch14_a_dead_letter_from_before_a_truncate_stays(world: TableWorld) -> None:
+    stream = kept(world, change="debezium")
+    mend = """
+import json
+def fixed(letter):
+    event = json.loads(letter.value)
+    return json.dumps({**event, "after": {"n": 1}})
+"""
+    made = json.dumps({"op": "c", "after": {"n": "x"}, "source": {}})
+    world.append_pairs(stream, [("a", made), (None, '{"op": "t", "source": {}}'), ("b", made)])
+    world.export_now()
+    assert set(letters(world)) == {0, 2}
+    report = replay(world, mend)
+    assert rows(world) == {"b": 1} and set(letters(world)) == {0}
+    assert "a record without a key came later" in str(report.detail)
+
+
 def test_the_newest_offset_of_each_key_decides_and_records_of_others_are_passed_over() -> None:
     of = LettersOfPartition()
     for offset, key in ((3, b"a"), (5, b"b"), (6, None), (7, b"c")):

@@ -20,10 +20,11 @@ def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[TableWorld
         yield made
 
 
-def kept(world: TableWorld, **table: str) -> int:
+def kept(world: TableWorld, partitions: int = 1, **table: str) -> int:
     given = {"columns": "infer", "key": "json", "key.columns": "id long", **table}
-    (stream,) = world.kept(mode="upsert", change="debezium", value="json", buckets="4", **given)
-    return stream
+    return world.kept(
+        mode="upsert", change="debezium", value="json", buckets="4", partitions=partitions, **given
+    )[0]
 
 
 def event(op: str, before: Any = None, after: Any = None, *, with_schema: bool = False) -> str:
@@ -120,10 +121,10 @@ def test_ch4_a_key_that_changes_is_a_delete_and_a_new_row(world: TableWorld) -> 
 
 
 def test_ch5_what_is_no_event_is_a_dead_letter_with_the_reason(world: TableWorld) -> None:
-    stream = kept(world)
+    stream = kept(world, partitions=2)
     good = [(key(number), event("c", None, row(number))) for number in range(10)]
     odd = [
-        (key(20), event("t")),
+        (None, event("t")),
         (key(21), event("x", None, row(21))),
         (key(22), event("c", None, None)),
         (key(23), "garbage"),
@@ -153,12 +154,15 @@ def test_ch6_the_table_equals_the_database_after_drawn_changes_with_kills_and_re
     """A connector that is started again sends the events since its last commit once more."""
     stream, rng = kept(world), Random(seed)
     database: dict[int, dict[str, Any]] = {}
-    log: list[tuple[str, str | None]] = []
+    log: list[tuple[str | None, str | None]] = []
     for number, instead in enumerate((None, kill, commit_and_kill, None)):
         first = len(log)
         for _ in range(40):
             one = rng.randrange(12)
-            if one in database and rng.random() < 0.3:
+            if rng.random() < 0.02:
+                database.clear()
+                log.append((None, event("t")))
+            elif one in database and rng.random() < 0.3:
                 log += [(key(one), event("d", database.pop(one), None)), (key(one), None)]
             else:
                 op = "u" if one in database else rng.choice("cr")
@@ -204,3 +208,37 @@ def test_ch7_configurations_that_cannot_be_are_refused(table: dict[str, str], wo
     given = {"format": "iceberg", "mode": "upsert", "change": "debezium", "value": "json", "columns": "infer"}
     with pytest.raises(InvalidTopicConfig, match=words):
         parse_topic_configs({f"siltstone.table.{name}": text for name, text in (given | table).items()}, {})
+
+
+def test_ch14_a_truncate_removes_all_rows_before_it(world: TableWorld) -> None:
+    stream = kept(world)
+    made = [(key(number), event("c", None, row(number))) for number in range(12)]
+    world.append_pairs(stream, made)
+    world.export_now()
+    assert len(rows_of(world)) == 12
+    again = [(key(1), event("c", None, row(1, name="again"))), (key(20), event("c", None, row(20)))]
+    world.append_pairs(stream, [(key(2), event("u", None, row(2, name="gone"))), (None, event("t")), *again])
+    report = world.export_now()
+    assert rows_of(world) == {1: row(1, name="again"), 20: row(20)}
+    assert "1 truncate removed all rows before" in report.text and world.progress().rows == 2
+    world.append_pairs(stream, [(None, event("t", with_schema=True)), (None, event("t"))])
+    world.export_now()
+    assert rows_of(world) == {} and (world.progress().rows, world.progress().dead_letters) == (0, 0)
+    world.append_pairs(stream, made[:3])
+    world.export_now()
+    assert sorted(rows_of(world)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("table", "partitions"),
+    [({"sequence": "source.lsn", "retention": "true"}, 1), ({}, 2)],
+    ids=["sequence", "partitions"],
+)
+def test_ch14_a_truncate_whose_place_offsets_do_not_say_is_a_dead_letter(
+    world: TableWorld, table: dict[str, str], partitions: int
+) -> None:
+    stream = kept(world, partitions, **table)
+    world.append_pairs(stream, [(key(1), event("c", None, row(1))), (None, event("t"))])
+    world.export_now()
+    assert list(rows_of(world)) == [1]
+    assert "needs a topic of one partition" in world.frame("kafka.t__errors")["reason"][0]

@@ -58,6 +58,11 @@ class Model:
         if value is not None:
             self.found.append([partition, key, value, time_ms, None, True])
 
+    def truncate(self, time_ms: int) -> None:
+        for each in self.found:
+            if each[5]:
+                each[4:] = [time_ms, False]
+
     def versions(self) -> list[Version]:
         return sorted((tuple(each) for each in self.found), key=repr)
 
@@ -117,6 +122,48 @@ def test_ch9_found_columns_and_changes_have_versions_too(world: TableWorld) -> N
         (1, None, False), (2, "x", False), (None, None, True),
     ]  # fmt: skip
     assert rows[2]["_rescued_data"] == '{"_valid_to":7}'
+
+
+def change(op: str, value: int | None = None) -> str:
+    after = "null" if value is None else f'{{"v": {value}}}'
+    return f'{{"op": "{op}", "after": {after}, "source": {{}}}}'
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("seed", range(4))
+def test_ch14_a_truncate_ends_all_versions_before_it(
+    world: TableWorld, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    rng, (stream,), model = Random(seed), kept(world, change="debezium"), Model()
+    for number, instead in enumerate((None, kill, commit_and_kill, None, None)):
+        for _ in range(4):
+            world.clock.advance_ms(1_000)
+            pairs: list[tuple[str | None, str]] = []
+            for _ in range(rng.randrange(1, 8)):
+                key, value = f"k{rng.randrange(6)}", rng.choice([None, *range(5)])
+                if rng.random() < 0.15:
+                    pairs.append((None, change("t")))
+                    model.truncate(world.clock.now_ms())
+                    continue
+                pairs.append((key, change("d" if value is None else "u", value)))
+                model.add(0, key.encode(), value, world.clock.now_ms())
+            world.append_pairs(stream, pairs)
+        if instead is not None:
+            with appending(world, monkeypatch, instead):
+                export_is_killed(world)
+        world.export()
+        assert versions(world) == model.versions(), f"after part {number}"
+
+
+def test_ch14_more_truncates_than_a_task_takes_are_dead_letters(
+    world: TableWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("siltstone.tables.task.TRUNCATES_MAX", 2)
+    (stream,) = kept(world, change="debezium")
+    world.append_pairs(stream, [("a", change("u", 1)), (None, change("t"))] * 3 + [("a", change("u", 2))] * 7)
+    world.export_now()
+    assert [each[2] for each in versions(world) if each[5]] == [2] and world.progress().dead_letters == 1
+    assert "more than 2 such events" in world.frame("kafka.t__errors")["reason"][0]
 
 
 def test_ch9_history_cannot_be_changed_once_there_is_a_table(world: TableWorld) -> None:

@@ -13,20 +13,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from siltstone.record_columns.kernels.columns import Flags
-from siltstone.tables.decoding.changes import effect_of
+from siltstone.tables.decoding.changes import EventEffect, effect_of
 
 OP, AFTER, DELETED = "op", "after", "__deleted"
 
 
 class EventEffects(msgspec.Struct, frozen=True):
     """``rows`` is the struct of the source's rows, null where an event makes none. ``are_deletes`` says which events
-    remove the row of their key, ``skipped`` which do nothing; ``bad`` has the reasons of the others. ``sequences`` is
-    the column that orders the events, if it was asked for and is there."""
+    remove the row of their key; ``skipped`` make and remove no row of it, and ``truncates``, some of these, remove all
+    rows before them. ``bad`` has the reasons of the others. ``sequences`` is the column that orders the events, if it
+    was asked for and is there."""
 
     rows: Any
     are_deletes: Flags
     skipped: frozenset[int]
     bad: dict[int, str]
+    truncates: frozenset[int] = frozenset()
     sequences: Any = None
 
 
@@ -39,10 +41,10 @@ def row_type(kind: Any) -> Any:
     return kind
 
 
-def effects_of(events: Any, sequence: str = "") -> EventEffects:
+def effects_of(events: Any, sequence: str = "", *, may_truncate: bool = False) -> EventEffects:
     """Returns what decoded events, an Arrow array without slices, do. ``sequence``: the path of the field that orders
-    them, ``source.NAME`` or a field of rows."""
-    effects = _effects_of(events)
+    them, ``source.NAME`` or a field of rows. ``may_truncate``: a truncate is not bad."""
+    effects = _effects_of(events, may_truncate=may_truncate)
     if not sequence:
         return effects
     place, _, name = sequence.rpartition(".")
@@ -61,10 +63,10 @@ def _part(struct: Any, name: str) -> Any:
     return pc.struct_field(struct, name)
 
 
-def _effects_of(events: Any) -> EventEffects:
+def _effects_of(events: Any, *, may_truncate: bool) -> EventEffects:
     count = len(events)
     if _is_envelope(events.type):
-        return _of_envelopes(events)
+        return _of_envelopes(events, may_truncate=may_truncate)
     deletes = np.zeros(count, dtype=np.bool_)
     if not pa.types.is_struct(events.type):
         return EventEffects(events, deletes, frozenset(), {})
@@ -79,26 +81,29 @@ def _effects_of(events: Any) -> EventEffects:
     return EventEffects(rows, deletes, frozenset(), {})
 
 
-def _of_envelopes(events: Any) -> EventEffects:
+def _of_envelopes(events: Any, *, may_truncate: bool) -> EventEffects:
     parts = dict(zip([each.name for each in events.type], events.flatten(), strict=True))
     rows = parts[AFTER]
     has_row = rows.is_valid().to_pylist()
     deletes = np.zeros(len(events), dtype=np.bool_)
     skipped: set[int] = set()
+    truncates: set[int] = set()
     bad: dict[int, str] = {}
     for at, op in enumerate(parts[OP].to_pylist()):
         if op is None:
             bad[at] = "it has no op"
             continue
         try:
-            is_made, is_delete = effect_of(op, has_row=has_row[at])
+            effect = effect_of(op, has_row=has_row[at], may_truncate=may_truncate)
         except ValueError as cause:
             bad[at] = str(cause)
             continue
-        deletes[at] = is_delete
-        if not is_made and not is_delete:
+        deletes[at] = effect is EventEffect.REMOVES
+        if effect is EventEffect.TRUNCATES:
+            truncates.add(at)
+        if effect in (EventEffect.NOTHING, EventEffect.TRUNCATES):
             skipped.add(at)
-    return EventEffects(rows, deletes, frozenset(skipped), bad)
+    return EventEffects(rows, deletes, frozenset(skipped), bad, frozenset(truncates))
 
 
 def _is_envelope(kind: Any) -> bool:

@@ -9,12 +9,14 @@ transforms write:
 
 ``c`` (created), ``u`` (updated) and ``r`` (read by a snapshot) make the row ``after``; ``d`` and a tombstone remove the
 row of the key, and so does a schema around nothing; ``m`` (a message of the source's log) is passed over. ``t``
-(truncated) is bad, since it names no key: it has to be skipped in the connector, which is Debezium's default.
+(truncated) removes all rows before it. It names no key, so it is bad where offsets alone do not say which rows these
+are. Debezium's default is to skip it in the connector.
 
 A flat row may have columns with names of the envelope: it is an envelope only if ``op`` is text beside a ``source``
 that is an object, or beside ``before`` and ``after`` that are rows or null.
 """
 
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -31,6 +33,15 @@ from siltstone.value_formats.wire import payloads
 _NOTHING = msgspec.Raw(b"null")
 _ABSENT = msgspec.Raw(b"")
 _MADE = frozenset("cur")
+
+
+class EventEffect(Enum):
+    """What an event does to the rows of the table."""
+
+    MAKES = "makes the row of its key"
+    REMOVES = "removes the row of its key"
+    TRUNCATES = "removes all rows"
+    NOTHING = "is passed over"
 
 
 class _Event(msgspec.Struct):
@@ -51,9 +62,11 @@ _EVENTS = msgspec.json.Decoder(_Event)
 class ChangedRowsDecoder:
     """Decodes the rows that change events make."""
 
-    def __init__(self, rows: ColumnDecoder, sequence: str = "") -> None:
+    def __init__(self, rows: ColumnDecoder, sequence: str = "", *, may_truncate: bool = False) -> None:
         """``rows`` decodes the JSON of a row. ``sequence``: the path of the field that orders the events,
-        ``source.NAME`` or a field of rows; a whole number, which may be a text of digits."""
+        ``source.NAME`` or a field of rows; a whole number, which may be a text of digits. ``may_truncate``: a truncate
+        is not bad."""
+        self._may_truncate = may_truncate
         self._rows = rows
         self._place, _, name = sequence.rpartition(".")
         kind = _sequence_type(name) if name else None
@@ -71,6 +84,7 @@ class ChangedRowsDecoder:
         deletes: list[bool] = []
         sequences: list[int | None] = []
         skipped: set[int] = set()
+        truncates: set[int] = set()
         bad: dict[int, str] = {}
         for row, value in enumerate(payloads(values).to_pylist()):
             after: bytes | None = None
@@ -78,7 +92,10 @@ class ChangedRowsDecoder:
             is_delete = value is None
             if value is not None:
                 try:
-                    after, is_delete, holder = _row_of(value, self._place)
+                    after, effect, holder = _row_of(value, self._place, may_truncate=self._may_truncate)
+                    is_delete = effect is EventEffect.REMOVES
+                    if effect is EventEffect.TRUNCATES:
+                        truncates.add(row)
                     if after is None and not is_delete:
                         skipped.add(row)
                     elif self._sequence is not None and holder is not None:
@@ -94,6 +111,7 @@ class ChangedRowsDecoder:
             bad=dict(sorted({**decoded.bad, **bad}.items())),
             deletes=pa.array(deletes, pa.bool_()),
             skipped=frozenset(skipped),
+            truncates=frozenset(truncates),
             sequences=None if self._sequence is None else pa.array(sequences, pa.int64()),
         )
 
@@ -105,41 +123,48 @@ def _sequence_type(name: str) -> Any:
     )
 
 
-def _row_of(value: bytes, place: str) -> tuple[bytes | None, bool, bytes | None]:
-    """Returns the JSON of the row that an event makes, whether it removes one, and the object that has the field by
-    which events are ordered: ``source`` if this is the ``place``, otherwise the row. Raises ValueError."""
+def _row_of(
+    value: bytes, place: str, *, may_truncate: bool
+) -> tuple[bytes | None, EventEffect, bytes | None]:
+    """Returns the JSON of the row that an event makes, what it does, and the object that has the field by which events
+    are ordered: ``source`` if this is the ``place``, otherwise the row. Raises ValueError."""
     event = _EVENTS.decode(value)
     if _is_object(event.schema) and bytes(event.payload) == b"null":
-        return None, True, None
+        return None, EventEffect.REMOVES, None
     if _is_object(event.schema) and _is_object(event.payload):
         value = bytes(event.payload)
         event = _EVENTS.decode(value)
     if not _is_envelope(event):
         if bytes(event.op) == b"null" and (_is_object(event.after) or _is_object(event.before)):
             raise ValueError("it has before or after, and no op")
-        is_gone = event.deleted in ("true", True)
-        return (None if is_gone else value), is_gone, (None if place else value)
-    is_made, is_delete = effect_of(msgspec.json.decode(event.op, type=str), has_row=_is_object(event.after))
-    after = bytes(event.after) if is_made else None
+        holder = None if place else value
+        if event.deleted in ("true", True):
+            return None, EventEffect.REMOVES, holder
+        return value, EventEffect.MAKES, holder
+    op = msgspec.json.decode(event.op, type=str)
+    effect = effect_of(op, has_row=_is_object(event.after), may_truncate=may_truncate)
+    after = bytes(event.after) if effect is EventEffect.MAKES else None
     if place:
-        return after, is_delete, (bytes(event.source) if _is_object(event.source) else None)
-    return after, is_delete, after
+        return after, effect, (bytes(event.source) if _is_object(event.source) else None)
+    return after, effect, after
 
 
-def effect_of(op: str, *, has_row: bool) -> tuple[bool, bool]:
-    """Returns whether an event makes a row, and whether it removes one. ``has_row``: it has the row ``after``. Raises
-    ValueError."""
+def effect_of(op: str, *, has_row: bool, may_truncate: bool) -> EventEffect:
+    """Returns what an event of this operation does. ``has_row``: it has the row ``after``. Raises ValueError."""
     if op in _MADE:
         if not has_row:
             raise ValueError(f"its op is {op}, and after is no row")
-        return True, False
+        return EventEffect.MAKES
     if op == "d":
-        return False, True
+        return EventEffect.REMOVES
     if op == "m":
-        return False, False
+        return EventEffect.NOTHING
+    if op == "t" and may_truncate:
+        return EventEffect.TRUNCATES
     if op == "t":
         raise ValueError(
-            "it truncates the table, and names no key: set skipped.operations=t in the connector"
+            "it truncates the table, and names no key: this needs a topic of one partition and no "
+            "siltstone.table.sequence; or set skipped.operations=t in the connector"
         )
     raise ValueError(f"its op is {op[:20]}, and Debezium has c, u, d, r, m and t")
 

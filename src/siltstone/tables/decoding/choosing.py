@@ -37,26 +37,27 @@ def _json(config: TableConfig, _: ValueSchemas, __: Any, found: FoundColumns) ->
     return JsonFieldsDecoder(config.columns) if config.has_fields else JsonTextDecoder()
 
 
-def _with_schemas(config: TableConfig, schemas: ValueSchemas, table: Any, _: FoundColumns) -> ColumnDecoder:
-    return SchemaDecoder(config, schemas, table)
-
-
 _VALUES: dict[str, Callable[[TableConfig, ValueSchemas, Any, FoundColumns], ColumnDecoder]] = {
     "raw": lambda *_: RawDecoder(),
     "string": lambda *_: TextColumnDecoder(),
     "json": _json,
-    "avro": _with_schemas,
-    "protobuf": _with_schemas,
 }
 
 
 def value_decoder(
-    config: TableConfig, schemas: ValueSchemas, table: Any, found: FoundColumns = NOTHING_FOUND
+    config: TableConfig,
+    schemas: ValueSchemas,
+    table: Any,
+    found: FoundColumns = NOTHING_FOUND,
+    *,
+    may_truncate: bool = False,
 ) -> ColumnDecoder:
     """Returns the decoder of values. It makes the columns of the table, whose pyarrow.Schema is ``table``, without
-    those of the record itself (offset, time, …)."""
+    those of the record itself (offset, time, …). ``may_truncate``: a change event may remove all rows."""
+    if config.has_schemas:
+        return SchemaDecoder(config, schemas, table, may_truncate=may_truncate)
     decoder = _VALUES[config.value](config, schemas, table, found)
-    if not config.change or config.has_schemas:
+    if not config.change:
         return decoder
-    is_of_record = config.sequence == SEQUENCE_OF_RECORDS
-    return ChangedRowsDecoder(decoder, "" if is_of_record else config.sequence)
+    sequence = "" if config.sequence == SEQUENCE_OF_RECORDS else config.sequence
+    return ChangedRowsDecoder(decoder, sequence, may_truncate=may_truncate)

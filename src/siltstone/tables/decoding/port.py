@@ -26,8 +26,9 @@ class DecodedColumns(msgspec.Struct, frozen=True):
     """``columns`` are Arrow arrays by name; at the rows of ``bad`` their content does not matter. ``bad`` maps a row to
     the reason. ``needed`` names schemas that the decoder was not given; the columns have then no meaning. ``found`` has
     the types of fields that are no columns, where columns are found from the values. Of change events, ``deletes`` is a
-    pyarrow.BooleanArray of the rows that remove a row of the table, and ``skipped`` are rows that do nothing.
-    ``sequences`` is a pyarrow.Int64Array, if changes are ordered by a field: null for a removal that has none."""
+    pyarrow.BooleanArray of the rows that remove a row of the table, and ``skipped`` are rows that make and remove no
+    row of their key; ``truncates``, some of these, remove all rows before them. ``sequences`` is a pyarrow.Int64Array,
+    if changes are ordered by a field: null for a removal that has none."""
 
     columns: dict[str, Any]
     bad: dict[int, str] = {}
@@ -35,6 +36,7 @@ class DecodedColumns(msgspec.Struct, frozen=True):
     found: dict[str, ColumnType] = {}
     deletes: Any = None
     skipped: frozenset[int] = frozenset()
+    truncates: frozenset[int] = frozenset()
     sequences: Any = None
 
     def are_good(self, count: int) -> Flags:

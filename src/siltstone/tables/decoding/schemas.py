@@ -33,8 +33,11 @@ Rows = npt.NDArray[np.int64]
 class SchemaDecoder:
     """Decodes values with schemas into the columns of a table."""
 
-    def __init__(self, config: TableConfig, schemas: ValueSchemas, table: Any) -> None:
-        """``table`` is the pyarrow.Schema of the table."""
+    def __init__(
+        self, config: TableConfig, schemas: ValueSchemas, table: Any, *, may_truncate: bool = False
+    ) -> None:
+        """``table`` is the pyarrow.Schema of the table. ``may_truncate``: a change event may remove all rows."""
+        self._may_truncate = may_truncate
         self._config = config
         self._schemas = schemas
         self._fields = [each for each in table if each.name != KAFKA]
@@ -50,7 +53,7 @@ class SchemaDecoder:
         if needed := set(names.values()) - known:
             return DecodedColumns({}, {}, tuple(in_order(needed)))
         bad: dict[int, str] = {}
-        deletes, skipped = are_null.copy(), set[int]()
+        deletes, skipped, truncates = are_null.copy(), set[int](), set[int]()
         parts: list[tuple[Rows, dict[str, Any]]] = []
         sequences: list[tuple[Rows, dict[str, Any]]] = []
         for code in np.unique(codes[~are_null]).tolist():
@@ -65,13 +68,14 @@ class SchemaDecoder:
             found = self._decoder(name, schema).decode(values if whole else values.take(pa.array(rows)))
             column = found.column
             if self._config.change:
-                effects = effects_of(column, self._sequence)
+                effects = effects_of(column, self._sequence, may_truncate=self._may_truncate)
                 column = effects.rows
                 deletes[rows] = effects.are_deletes
                 numbers = None if effects.sequences is None else whole_numbers(effects.sequences)
                 if numbers is not None:
                     sequences.append((rows, {SEQUENCE_COLUMN: numbers}))
                 skipped |= {int(rows[row]) for row in effects.skipped}
+                truncates |= {int(rows[row]) for row in effects.truncates}
                 bad |= {int(rows[row]): reason for row, reason in effects.bad.items()}
             bad |= {int(rows[row]): reason for row, reason in bad_rows(found.bad).items()}
             parts.append((rows, dict(column_arrays(column))))
@@ -84,6 +88,7 @@ class SchemaDecoder:
             bad,
             deletes=pa.array(deletes),
             skipped=frozenset(skipped - bad.keys()),
+            truncates=frozenset(truncates - bad.keys()),
             sequences=_column(sequence_field(), sequences, len(values)) if self._sequence else None,
         )
 
