@@ -65,21 +65,24 @@ def delete_replaced(
     """Deletes the files that no state since an erasure needs, however young they are. Later files have no rows of the
     keys, so only those of jobs are looked at that the erasure has shut out, and what was there before its end. Returns
     how many were deleted. Raises what the store and the catalog raise."""
-    folder = folder_of(table.name)
+    folder, state = folder_of(table.name), rows.states.get(table.name)
     there = {
         path: each.modified_ms
         for part in ("data/", "metadata/")
         for each in store.list(f"{folder}{part}")
         if (path := each.key.removeprefix(folder))
     }
+    # Why the list of the state, too: the times are the bucket's, whose clock may be ahead of the driver's.
+    lists = [modified_ms for path, modified_ms in there.items() if path.startswith(f"metadata/snap-{state}-")]
+    until_ms = max([rows.verified_ms, *lists])
     shut_out = {
         path
         for path, modified_ms in there.items()
-        if (_OF_SNAPSHOT.fullmatch(path) and modified_ms <= rows.verified_ms)
+        if (_OF_SNAPSHOT.fullmatch(path) and modified_ms <= until_ms)
         or ((named := OWN_NAME.fullmatch(path)) and int(named[1]) <= rows.job_id)
     }
     shut_out |= {path for name, path in rows.other_files if name == table.name}
-    replaced = sorted(shut_out - table.paths_since(rows.states.get(table.name), rows.verified_ms))
+    replaced = sorted(shut_out - table.paths_since(state, rows.verified_ms))
     for first in range(0, len(replaced), keys_max):
         store.delete([f"{folder}{path}" for path in replaced[first : first + keys_max]])
     return len(replaced)

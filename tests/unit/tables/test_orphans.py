@@ -147,3 +147,21 @@ def test_an_erasure_deletes_what_it_has_shut_out_and_no_state_since_needs(
     assert delete_replaced(folder.store, table, rows, keys_max=keys_max) == 4
     assert asked == [(11, verified_ms)]
     assert folder.left() == sorted([data(4, 1), later, other, f"metadata/{UUID}-m1.avro"])
+
+
+def test_an_erasure_deletes_manifests_of_older_states_where_the_buckets_clock_is_ahead(
+    folder: Folder,
+) -> None:
+    verified_ms = folder.clock.now_ms() - 60_000  # by the driver's clock
+    old, list_of_state, later = (
+        f"metadata/{UUID}-m0.avro",
+        f"metadata/snap-11-0-{UUID}.avro",
+        f"metadata/{UUID}-m1.avro",
+    )
+    for path in (old, list_of_state, later):
+        folder.put(path)
+        folder.clock.advance_ms(1)
+    rows = ErasedRows(table="kafka.t", verified_ms=verified_ms, job_id=4, states={"kafka.t": 11})
+    table: Any = SimpleNamespace(name="kafka.t", paths_since=lambda *_: {list_of_state})
+    assert delete_replaced(folder.store, table, rows) == 1
+    assert folder.left() == sorted([list_of_state, later])
