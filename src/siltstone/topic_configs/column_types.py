@@ -26,7 +26,8 @@ NESTED = ("struct<NAME: TYPE, …>", "array<TYPE>", "map<string, TYPE>")
 DEPTH_MAX = 20
 """Readers of Parquet, Iceberg and Delta walk a type by recursion; no table that people read is as deep."""
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+NAME_CHARACTERS_MAX = 255
+NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_]{{0,{NAME_CHARACTERS_MAX - 1}}}")
 _TOKEN = re.compile(r"\s*(?:([A-Za-z_][A-Za-z0-9_]*)|([<>,:]))")
 
 

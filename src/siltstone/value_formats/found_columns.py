@@ -14,7 +14,16 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any
 
-from siltstone.topic_configs.column_types import ARRAY, DEPTH_MAX, MAP, NAME, STRUCT, ColumnType, canonical
+from siltstone.topic_configs.column_types import (
+    ARRAY,
+    DEPTH_MAX,
+    MAP,
+    NAME,
+    NAME_CHARACTERS_MAX,
+    STRUCT,
+    ColumnType,
+    canonical,
+)
 from siltstone.topic_configs.table_export import COLUMNS_MAX, KAFKA, RESCUED, TableColumn
 
 STRUCT_FIELDS_MAX = 200
@@ -61,9 +70,13 @@ def fields_of(value: Any) -> dict[str, ColumnType]:
     return joined_fields({}, {name: type_of(each) for name, each in value.items() if can_be_column(name)})
 
 
-@lru_cache(maxsize=4_096)
 def can_be_column(name: str) -> bool:
     """Returns whether a field of this name can be a column of a table, or a part of one."""
+    return len(name) <= NAME_CHARACTERS_MAX and _has_its_characters(name)
+
+
+@lru_cache(maxsize=4_096)
+def _has_its_characters(name: str) -> bool:
     return NAME.fullmatch(name) is not None
 
 

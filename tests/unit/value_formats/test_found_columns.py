@@ -2,6 +2,7 @@
 values, and what no column takes is rescued."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import msgspec
@@ -13,7 +14,15 @@ from hypothesis import strategies as st
 from siltstone.tables.decoding.json import FoundFieldsDecoder
 from siltstone.topic_configs.column_types import canonical, parsed_type
 from siltstone.topic_configs.table_export import RESCUED, TableColumn
-from siltstone.value_formats.found_columns import extended, fields_of, joined, joined_fields, news, type_of
+from siltstone.value_formats.found_columns import (
+    can_be_column,
+    extended,
+    fields_of,
+    joined,
+    joined_fields,
+    news,
+    type_of,
+)
 
 SCALARS = (
     st.none()
@@ -59,6 +68,18 @@ def test_the_type_of_a_value(text: str, wanted: str | None) -> None:
 def test_an_object_with_very_many_fields_has_data_as_names() -> None:
     assert kind(json.dumps({f"u{number}": 1 for number in range(201)})) == "json"
     assert kind(json.dumps([{f"u{number}": 1} for number in range(201)])) == "array<json>"
+
+
+def test_names_that_no_column_has_are_not_kept() -> None:
+    """A value may be a megabyte, and so may be the name of its only field."""
+    tracemalloc.start()
+    try:
+        for number in range(50):
+            assert not can_be_column(f"{number:0100000}") and not can_be_column(f"a{number:0100000}")
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 1_000_000
 
 
 def test_a_value_that_is_very_deep_is_json_in_text() -> None:
