@@ -18,8 +18,8 @@ from siltstone.tables.formats.port import DataFile
 from siltstone.tables.task_input import FileLimits
 
 DATA = "data/"
-TOMBSTONE = "__tombstone"
-"""A column that only staged files have: whether the record is a tombstone. The columns of fields do not show it."""
+TOMBSTONE = "is tombstone"
+"""A column that only staged files have: whether the record is a tombstone. No field of a value can have this name."""
 
 _LASTING: dict[str, Any] = {"compression": "zstd", "write_page_index": True}
 _STAGED: dict[str, Any] = {"compression": "lz4", "use_dictionary": False, "write_statistics": False}

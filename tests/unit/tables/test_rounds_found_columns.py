@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from siltstone.scanning.sampling import SAMPLE_RECORDS
@@ -298,3 +299,16 @@ def _known(row: dict[str, Any]) -> dict[str, Any]:
 
 def _there(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: each for name, each in fields.items() if each is not None}
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_a_field_may_have_any_name_that_a_column_can_have(world: TableWorld, mode: str) -> None:
+    """One with the name of the mark of tombstones stopped its topic, or got files that are made for one reading."""
+    if mode == "upsert" and world.table_format == "parquet":
+        pytest.skip("it has no upsert tables")
+    (stream,) = world.kept(value="json", columns="infer", mode=mode)
+    world.append_pairs(stream, [("a", '{"__tombstone": true}'), ("b", '{"__tombstone": false}')])
+    world.export_now()
+    assert sorted(each["__tombstone"] for each in rows_of(world)) == [False, True]
+    column = pq.ParquetFile(world.paths()[0]).metadata.row_group(0).column(0)
+    assert column.compression == "ZSTD" and column.statistics is not None
