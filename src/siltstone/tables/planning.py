@@ -54,10 +54,10 @@ class TopicExport(msgspec.Struct, frozen=True):
         return f"{self.table}__errors"
 
     @property
-    def may_truncate(self) -> bool:
-        """Whether a change event may remove all rows. It has no key, so it is in any partition, and a sequence does not
-        order it."""
-        return bool(self.config.change) and not self.config.sequence and len(self.topic.partitions) == 1
+    def has_truncates(self) -> bool:
+        """Whether a change event may remove all rows as long as the topic has one partition. It has no key, so it is in
+        any partition, and a sequence does not order it."""
+        return bool(self.config.change) and not self.config.sequence
 
 
 class ExportLag(msgspec.Struct, frozen=True):

@@ -108,7 +108,12 @@ def letters_of(
                 for partition, offset, key in zip(
                     *places, keys.of(rows.column(KEY)).to_pylist(), strict=True
                 ):
-                    of = found.setdefault(partition, LettersOfPartition(may_truncate=export.may_truncate))
+                    of = found.setdefault(
+                        partition,
+                        LettersOfPartition(
+                            may_truncate=export.has_truncates and len(export.topic.partitions) == 1
+                        ),
+                    )
                     of.add(offset, key)
     return found
 

@@ -81,7 +81,11 @@ class RoundTasks:
         *,
         replays: bool = False,
     ) -> Iterable[tuple[int, ExportInput]]:
-        config = self._export.config
+        config, partitions = self._export.config, len(self._export.topic.partitions)
+        if verdict is not None and dead_letters is not None:
+            # Why: the topic may have got more partitions since, and what the round could decode must not become bad.
+            partitions = len(dead_letters.ledger.offsets)
+        may_truncate = self._export.has_truncates and partitions == 1
         schema, dead_schema = (
             each.serialize().to_pybytes()
             for each in (table.file_schema, dead_letters.schema if dead_letters else dead_letter_schema())
@@ -106,7 +110,7 @@ class RoundTasks:
                     key_schemas=key_schemas,
                     found=found,
                     replays=replays,
-                    may_truncate=self._export.may_truncate and not replays,
+                    may_truncate=may_truncate and not replays,
                 ),
             )
 

@@ -246,8 +246,8 @@ class _Exporting:
                 self._files.add(with_division(part, self._division, values), values)
 
     def _too_many_truncates(self, decoded: DecodedColumns) -> dict[int, str]:
-        if not self._given.config.has_history:
-            return {}
+        if not self._given.config.has_history or self._given.verdict is not None:
+            return {}  # a round that is repeated may have other units, and takes what it took
         reason = f"it truncates the table, and more than {TRUNCATES_MAX} such events were exported with it"
         return dict.fromkeys(
             sorted(decoded.truncates)[max(0, TRUNCATES_MAX - len(self._truncates)) :], reason

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from siltstone.metadata.commands import AddPartitions
 from siltstone.topic_configs.table import parse_topic_configs
 from siltstone.topic_configs.values import InvalidTopicConfig
 from support.maintenance.table_faults import appending, commit_and_kill, export_is_killed, kill
@@ -178,3 +179,22 @@ def test_ch9_history_cannot_be_changed_once_there_is_a_table(world: TableWorld) 
 def test_ch9_history_needs_keys() -> None:
     with pytest.raises(InvalidTopicConfig, match="needs siltstone"):
         parse_topic_configs({"siltstone.table.format": "iceberg", "siltstone.table.history": "scd2"}, {})
+
+
+def test_ch14_a_repeated_round_takes_the_truncates_that_it_took(
+    world: TableWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its units may be others, since objects were compacted, and the topic may have got a partition."""
+    (stream,) = kept(world, change="debezium")
+    world.append_pairs(stream, [("a", change("u", 1)), (None, change("t"))] * 3 + [("a", change("u", 2))])
+    world.append_pairs(stream, [("b", "garbage"), *[(f"k{number}", change("u", 3)) for number in range(9)]])
+    with appending(world, monkeypatch, kill, nth=2):
+        export_is_killed(world)
+    monkeypatch.setattr("siltstone.tables.task.TRUNCATES_MAX", 2)
+    world.metadata.execute(AddPartitions(0, 1, world.topic_named("t").topic_id, 2))
+    world.export_now()
+    found = [each for each in versions(world) if each[1] == b"a"]
+    assert [each[5] for each in found] == [False, False, False, True] and len(versions(world)) == 13
+    world.append_pairs(stream, [(None, change("t"))])
+    world.export_now()
+    assert world.progress().dead_letters == 2, "the topic has two partitions"
