@@ -67,10 +67,8 @@ class LettersOfPartition:
                 sorted({each for each in self._letters.values() if each is not None}), pa.binary()
             )
             self._newest = np.full(len(self._values), -1, dtype=np.int64)
-        if self._may_truncate and keys.null_count:
-            self._last_without_key = max(
-                self._last_without_key, pc.max(offsets.filter(keys.is_null())).as_py()
-            )
+        if self._may_truncate and (last := pc.max(offsets.filter(keys.is_null())).as_py()) is not None:
+            self._last_without_key = max(self._last_without_key, last)
         at = pc.index_in(keys, value_set=self._values, skip_nulls=True)
         is_theirs = at.is_valid()
         found = offsets.filter(is_theirs).to_numpy()
@@ -108,12 +106,9 @@ def letters_of(
                 for partition, offset, key in zip(
                     *places, keys.of(rows.column(KEY)).to_pylist(), strict=True
                 ):
-                    of = found.setdefault(
-                        partition,
-                        LettersOfPartition(
-                            may_truncate=export.has_truncates and len(export.topic.partitions) == 1
-                        ),
-                    )
+                    # Why the first: the topic may have more partitions since an event removed all rows.
+                    may_truncate = export.has_truncates and partition == 0
+                    of = found.setdefault(partition, LettersOfPartition(may_truncate=may_truncate))
                     of.add(offset, key)
     return found
 

@@ -13,6 +13,7 @@ import pytest
 from siltstone.carrying.pipeline.kind import Budget, Outcome, Scope, UnitReport
 from siltstone.carrying.pipeline.running import run
 from siltstone.carrying.pipeline.watch import Watch
+from siltstone.metadata.commands import AddPartitions
 from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.tables.replay_kind import TableReplay
 from siltstone.tables.replay_order import LettersOfPartition
@@ -189,19 +190,25 @@ def test_dl20_drawn_records_replays_and_exports_end_with_the_newest_good_record_
     }
 
 
-def test_ch14_a_dead_letter_from_before_a_truncate_stays(world: TableWorld) -> None:
-    stream = kept(world, change="debezium")
-    mend = """
+MEND_EVENT = """
 import json
 def fixed(letter):
     event = json.loads(letter.value)
     return json.dumps({**event, "after": {"n": 1}})
 """
-    made = json.dumps({"op": "c", "after": {"n": "x"}, "source": {}})
-    world.append_pairs(stream, [("a", made), (None, '{"op": "t", "source": {}}'), ("b", made)])
+MISFIT, TRUNCATE = json.dumps({"op": "c", "after": {"n": "x"}, "source": {}}), '{"op": "t", "source": {}}'
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_ch14_a_dead_letter_from_before_a_truncate_stays(world: TableWorld, partitions: int) -> None:
+    """Also if the topic has got a partition since."""
+    stream = kept(world, change="debezium")
+    world.append_pairs(stream, [("a", MISFIT), (None, TRUNCATE), ("b", MISFIT)])
     world.export_now()
     assert set(letters(world)) == {0, 2}
-    report = replay(world, mend)
+    if partitions > 1:
+        world.metadata.execute(AddPartitions(0, 1, world.topic_named("t").topic_id, partitions))
+    report = replay(world, MEND_EVENT)
     assert rows(world) == {"b": 1} and set(letters(world)) == {0}
     assert "a record without a key came later" in str(report.detail)
 
@@ -210,7 +217,7 @@ def test_the_newest_offset_of_each_key_decides_and_records_of_others_are_passed_
     of = LettersOfPartition()
     for offset, key in ((3, b"a"), (5, b"b"), (6, None), (7, b"c")):
         of.add(offset, key)
-    of.see(pa.array([3, 4, 5]), pa.array([b"a", b"z", b"b"], pa.binary()))
-    of.see(pa.array([8, 9]), pa.array([b"b", None], pa.binary()))
+    for offsets, keys in (([3, 4, 5], [b"a", b"z", b"b"]), ([8, 9], [b"b", None])):
+        of.see(pa.array(offsets), pa.array(keys, pa.binary()))
     assert of.first_offset == 3 and set(of.stay()) == {5, 6, 7}
     assert "newer" in of.stay()[5] and "no key" in of.stay()[6] and "not in the topic" in of.stay()[7]
