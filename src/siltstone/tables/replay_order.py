@@ -60,14 +60,15 @@ class LettersOfPartition:
     def first_offset(self) -> int:
         return min(self._letters)
 
-    def see(self, offsets: Any, keys: Any) -> None:
-        """Sees records of the topic: two pyarrow Arrays; ``keys`` may have nulls."""
+    def see(self, offsets: Any, keys: Any, are_without_key: Any) -> None:
+        """Sees records of the topic: pyarrow Arrays. ``keys`` are null for a record without a key, or with one that
+        cannot be decoded; ``are_without_key`` says which have none."""
         if self._values is None:
             self._values = pa.array(
                 sorted({each for each in self._letters.values() if each is not None}), pa.binary()
             )
             self._newest = np.full(len(self._values), -1, dtype=np.int64)
-        if self._may_truncate and (last := pc.max(offsets.filter(keys.is_null())).as_py()) is not None:
+        if self._may_truncate and (last := pc.max(offsets.filter(are_without_key)).as_py()) is not None:
             self._last_without_key = max(self._last_without_key, last)
         at = pc.index_in(keys, value_set=self._values, skip_nulls=True)
         is_theirs = at.is_valid()
@@ -138,7 +139,8 @@ def staying(
     for batch in batches:
         if batch.num_rows:
             of = letters[batch.column(PARTITION)[0].as_py()]
-            of.see(batch.column(OFFSET), keys.of(batch.column(KEY)))
+            key = batch.column(KEY)
+            of.see(batch.column(OFFSET), keys.of(key), key.is_null())
     return {partition: each.stay() for partition, each in letters.items()}
 
 

@@ -213,11 +213,20 @@ def test_ch14_a_dead_letter_from_before_a_truncate_stays(world: TableWorld, part
     assert "a record without a key came later" in str(report.detail)
 
 
+def test_ch14_a_dead_letter_from_before_a_key_that_cannot_be_decoded_moves(world: TableWorld) -> None:
+    stream = kept(world, change="debezium", key="json", **{"key.columns": "id long"})
+    world.append_pairs(stream, [('{"id": 1}', MISFIT), ('{"other": 1}', MISFIT)])
+    world.export_now()
+    replay(world, MEND_EVENT)
+    assert [row["kafka"]["offset"] for row in world.frame().to_dicts()] == [0] and set(letters(world)) == {1}
+
+
 def test_the_newest_offset_of_each_key_decides_and_records_of_others_are_passed_over() -> None:
     of = LettersOfPartition()
     for offset, key in ((3, b"a"), (5, b"b"), (6, None), (7, b"c")):
         of.add(offset, key)
     for offsets, keys in (([3, 4, 5], [b"a", b"z", b"b"]), ([8, 9], [b"b", None])):
-        of.see(pa.array(offsets), pa.array(keys, pa.binary()))
+        found = pa.array(keys, pa.binary())
+        of.see(pa.array(offsets), found, found.is_null())
     assert of.first_offset == 3 and set(of.stay()) == {5, 6, 7}
     assert "newer" in of.stay()[5] and "no key" in of.stay()[6] and "not in the topic" in of.stay()[7]
