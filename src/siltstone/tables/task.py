@@ -191,7 +191,7 @@ class _Exporting:
             )
             lacking = {row: reason for row in lacks.nonzero()[0].tolist() if row not in decoded.skipped}
         rows = self._shaping.rows(columns, batch.num_rows)
-        lacking |= self._too_many_truncates(decoded)
+        lacking |= self._with_key(record, decoded) | self._too_many_truncates(decoded)
         bad = (
             lacking | without_place(rows, given.partition_by, given.config) | self._far(record) | decoded.bad
         )
@@ -244,6 +244,12 @@ class _Exporting:
         for values, part in divided(rows, given.partition_by, given.config):
             if part.num_rows:
                 self._files.add(with_division(part, self._division, values), values)
+
+    def _with_key(self, record: Mapping[str, Any], decoded: DecodedColumns) -> dict[int, str]:
+        """Returns the truncates with a key: a replay of dead letters looks for records without one (``replay_order``),
+        and Debezium's truncates have none."""
+        reason = "it truncates the table, and has a key"
+        return {row: reason for row in decoded.truncates if record[KEY][row].is_valid}
 
     def _too_many_truncates(self, decoded: DecodedColumns) -> dict[int, str]:
         if not self._given.config.has_history or self._given.verdict is not None:

@@ -213,6 +213,15 @@ def test_ch14_a_dead_letter_from_before_a_truncate_stays(world: TableWorld, part
     assert "a record without a key came later" in str(report.detail)
 
 
+def test_ch14_a_truncate_with_a_key_is_a_dead_letter(world: TableWorld) -> None:
+    """A replay, which looks at keys, would not see that it removed the rows."""
+    stream = kept(world, change="debezium")
+    world.append_pairs(stream, [("a", MISFIT), ("z", TRUNCATE)])
+    world.export_now()
+    assert letters(world) == {0: MISFIT, 1: TRUNCATE}
+    assert "it truncates the table, and has a key" in world.frame("kafka.t__errors")["reason"].to_list()
+
+
 def test_ch14_a_dead_letter_from_before_a_key_that_cannot_be_decoded_moves(world: TableWorld) -> None:
     stream = kept(world, change="debezium", key="json", **{"key.columns": "id long"})
     world.append_pairs(stream, [('{"id": 1}', MISFIT), ('{"other": 1}', MISFIT)])
