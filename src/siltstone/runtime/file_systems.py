@@ -44,8 +44,13 @@ class FileSystem(msgspec.Struct, frozen=True):
     mount_point: str
 
     @property
+    def is_remote(self) -> bool:
+        """Whether each read asks another machine, so that reads at once take less time than one after the other."""
+        return self.type_name in NETWORK_TYPES
+
+    @property
     def locks(self) -> Locks:
-        if self.type_name in NETWORK_TYPES:
+        if self.is_remote:
             return Locks.LOST
         is_fuse = self.type_name == "fuse" or self.type_name.startswith("fuse.")
         if self.type_name in UNCERTAIN_TYPES or (is_fuse and self.type_name not in LOCAL_FUSE_TYPES):

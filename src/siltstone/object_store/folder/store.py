@@ -8,7 +8,7 @@ of processes may share the folder. Read ``folder.files`` for durability, ``folde
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from errno import EISDIR
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +29,7 @@ from siltstone.object_store.folder.files import (
     walk,
 )
 from siltstone.object_store.folder.multipart import FolderUploads
+from siltstone.object_store.folder.reading_order import ReadingOrder
 from siltstone.object_store.keys import checked_batch, checked_part_number, put_once
 from siltstone.object_store.port import (
     FolderMissing,
@@ -41,6 +42,7 @@ from siltstone.object_store.port import (
     cut_apart,
 )
 from siltstone.runtime.clock import Clock
+from siltstone.runtime.file_systems import file_system_of
 from siltstone.runtime.files import opened, sync_directory
 from siltstone.runtime.randomness import Random, random_token
 
@@ -63,6 +65,7 @@ class FolderStore:
         self._writer = ObjectWriter()
         self._temporary = root / TEMPORARY
         self._uploads = FolderUploads(root, self._directories, self._writer)
+        self._reading_order = None if file_system_of(root).is_remote else ReadingOrder()
         with os_errors_translated(f"open the folder {root}"):
             if create:
                 self._directories.ensure(root)
@@ -97,7 +100,12 @@ class FolderStore:
         """Pieces of a size worth a system call are read into their own memory, which saves a copy."""
         if ends[-1] - start < len(ends) * PIECE_BYTES_MIN:
             return cut_apart(self.get_range(key, start, ends[-1]), start, ends)
-        with os_errors_translated(f"get {key}"), self._opened(key, ends[-1]) as (descriptor, _):
+        order = self._reading_order
+        with (
+            nullcontext() if order is None else order.turn(key, start, ends[-1]),
+            os_errors_translated(f"get {key}"),
+            self._opened(key, ends[-1]) as (descriptor, _),
+        ):
             return [read_at(descriptor, end - begin, begin) for begin, end in pairwise((start, *ends))]
 
     def head(self, key: str) -> ObjectSummary:

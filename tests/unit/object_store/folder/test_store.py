@@ -4,16 +4,19 @@ import errno
 import os
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 from siltstone.object_store.folder import multipart
-from siltstone.object_store.folder.files import os_errors_translated
+from siltstone.object_store.folder.files import os_errors_translated, read_at
 from siltstone.object_store.folder.store import PIECE_BYTES_MIN, FolderStore
 from siltstone.object_store.port import ObjectAlreadyExists, StoreDenied, StoreTransient
 from siltstone.runtime.clock import ManualClock, SystemClock
+from siltstone.runtime.file_systems import FileSystem
 from siltstone.runtime.randomness import seeded_randomness, system_randomness
 
 KEY = "a5/objects/1"
@@ -311,3 +314,35 @@ def test_large_pieces_are_read_into_their_memory_and_the_file_is_opened_once(
         store.get_pieces(KEY, 0, [piece_bytes, 2 * piece_bytes, 3 * piece_bytes]) == [bytes(piece_bytes)] * 3
     )
     assert calls == ["open", *["pread"] * reads]
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_pieces_that_continue_other_pieces_are_read_after_them_on_this_machines_disks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_remote: bool
+) -> None:
+    file_system = FileSystem("nfs4" if is_remote else "ext4", "/")
+    monkeypatch.setattr("siltstone.object_store.folder.store.file_system_of", lambda _: file_system)
+    store = FolderStore(tmp_path, SystemClock(), system_randomness())
+    store.put(KEY, [bytes(4 * PIECE_BYTES_MIN)])
+    has_begun, may_end, begun = Event(), Event(), list[int]()
+
+    def read(descriptor: int, size_bytes: int, position: int) -> bytes:
+        begun.append(position)
+        if position == 0:
+            has_begun.set()
+            assert may_end.wait(30)
+        return read_at(descriptor, size_bytes, position)
+
+    monkeypatch.setattr("siltstone.object_store.folder.store.read_at", read)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(store.get_pieces, KEY, 0, [PIECE_BYTES_MIN, 2 * PIECE_BYTES_MIN])
+        assert has_begun.wait(30)
+        second = pool.submit(store.get_pieces, KEY, 2 * PIECE_BYTES_MIN, [4 * PIECE_BYTES_MIN])
+        if is_remote:
+            assert second.result(30) == [bytes(2 * PIECE_BYTES_MIN)] and not first.done()
+        may_end.set()
+        assert first.result(30) == [bytes(PIECE_BYTES_MIN)] * 2 and second.result(30) == [
+            bytes(2 * PIECE_BYTES_MIN)
+        ]
+    in_order = [0, PIECE_BYTES_MIN, 2 * PIECE_BYTES_MIN]
+    assert (begun == in_order) is not is_remote
