@@ -50,7 +50,7 @@ def run() -> list[Row]:
 
 def _rows(what: str, found: Pair) -> list[Row]:
     return [
-        at_least(what, found.speed_ratio, 0.6, "×", f"plain file, {_speed(found.their_median())}"),
+        at_least(what, found.speed_ratio, 0.7, "×", f"plain file, {_speed(found.their_median())}"),
         Row("… CPU", _cpu(found.our_median()), _cpu(found.their_median())),
     ]
 

@@ -49,6 +49,9 @@ Columns = tuple[TableColumn, ...]
 
 def type_of(value: Any, depth: int = 1) -> ColumnType | None:
     """Returns the type of a JSON value, as Python has it; None if the value says nothing about it."""
+    plain = _PYTHON.get(type(value))
+    if plain is not None:
+        return _JSON if plain is _LONG and not -LONG_MAX <= value <= LONG_MAX else plain
     if isinstance(value, list | dict) and depth == DEPTH_MAX:
         return _JSON
     if isinstance(value, dict):
@@ -58,9 +61,7 @@ def type_of(value: Any, depth: int = 1) -> ColumnType | None:
         for each in value:
             item = joined(item, type_of(each, depth + 1))
         return None if item is None else ColumnType(ARRAY, (("", item),))
-    if type(value) is int and not -LONG_MAX <= value <= LONG_MAX:
-        return _JSON
-    return _PYTHON.get(type(value))
+    return None
 
 
 def fields_of(value: Any) -> dict[str, ColumnType]:
