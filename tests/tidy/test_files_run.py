@@ -20,7 +20,7 @@ from siltstone.offline.opening.store import open_store
 
 SOURCE = f"{Path(siltstone.__file__).parent}/"
 
-CEILINGS = {"produce": 50, "sso-compaction": 85, "idle run": 40, "scan": 62, "export": 137}
+CEILINGS = {"produce": 50, "sso-compaction": 86, "idle run": 40, "scan": 62, "export": 137}
 """Life → the most files that run in it. Before the house was put in order, a compaction had 109, an export 124. A
 produce had 46 before logins, rights and transactions, which each have a look at it."""
 

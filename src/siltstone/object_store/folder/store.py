@@ -13,6 +13,7 @@ from errno import EISDIR
 from itertools import pairwise
 from pathlib import Path
 from stat import S_ISREG
+from threading import Event, Lock
 
 from siltstone.model.buffers import Buffers
 from siltstone.model.limits import KIB
@@ -29,7 +30,6 @@ from siltstone.object_store.folder.files import (
     walk,
 )
 from siltstone.object_store.folder.multipart import FolderUploads
-from siltstone.object_store.folder.reading_order import ReadingOrder
 from siltstone.object_store.keys import checked_batch, checked_part_number, put_once
 from siltstone.object_store.port import (
     FolderMissing,
@@ -48,6 +48,35 @@ from siltstone.runtime.randomness import Random, random_token
 
 PIECE_BYTES_MIN = 64 * KIB
 """Copying a piece of this size costs more than a system call."""
+
+
+class ReadingOrder:
+    """Lets a read of a file that continues another read wait for it, so that a disk sees one reader of the file: of
+    several at distant places the kernel reads ahead for none (decision 81). Other reads do not wait. Safe for
+    threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._under_way: dict[tuple[str, int], Event] = {}
+        """The reads that are under way, by where they end."""
+
+    @contextmanager
+    def turn(self, key: str, start: int, end: int) -> Iterator[None]:
+        """Waits until no other read that ends at ``start`` is under way, and is a read until it is left. A read waits
+        only for one that began its turn before, so no two wait for each other."""
+        has_ended = Event()
+        with self._lock:
+            before = self._under_way.get((key, start))
+            self._under_way[key, end] = has_ended
+        try:
+            if before is not None:
+                before.wait()
+            yield
+        finally:
+            with self._lock:
+                if self._under_way.get((key, end)) is has_ended:
+                    del self._under_way[key, end]
+            has_ended.set()
 
 
 class FolderStore:
