@@ -230,6 +230,9 @@ def _connect(place: Path, servers: str, kills: int) -> Ended:
             time.sleep(rng.uniform(0, 8))
             worker.start()
         records = topic.stop()
+        for worker in workers:  # the other ways are started once more, too
+            assert worker.stop(60) is not None
+            worker.start()
         return ended(records, _settled(lake / "db" / "numbers", records))
 
 
