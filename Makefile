@@ -59,7 +59,7 @@ conformance: .venv/installed ## What every Kafka client does with the broker, in
 	@$(BIN)/python -m conformance --page docs/conformance.md; status=$$?; \
 		$(BIN)/python -m conformance.suites --page docs/conformance.md && exit $$status
 
-nightly: .venv/installed ## The long tests, and what each has tried (half an hour on 2 cores)
+nightly: .venv/installed ## The long tests, and what each has tried (two hours on 2 cores)
 	@$(BIN)/pytest -m "nightly or faults" -n 4 --dist loadgroup --timeout 3600
 	@echo "All random examples of the property tests"
 	@$(BIN)/pytest tests/property tests/unit -m "hypothesis and not nightly" -n 3 --dist worksteal --hypothesis-profile=thorough
