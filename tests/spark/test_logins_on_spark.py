@@ -8,6 +8,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
+from confluent_kafka.admin import AdminClient
 
 import siltstone
 from siltstone.metadata.sinks import sinks_of
@@ -42,8 +43,10 @@ def produce(broker: siltstone.Broker, topic: str, first: int, count: int, *, pas
 
 
 def change_password(broker: siltstone.Broker, password: bytes) -> None:
+    """Returns when the broker knows the new one, which takes up to a second; librdkafka tries again meanwhile."""
     done = run("users", "password", "ada", "--password-file", "-", "--store", broker.folder, stdin=password)
     assert done.status == 0, done.err
+    AdminClient(broker.client_config() | {"sasl.password": password.decode()}).list_topics(timeout=60)
 
 
 def literals(broker: siltstone.Broker) -> dict[str, str]:

@@ -27,6 +27,8 @@ LOOK_AGAIN_SECONDS = 0.5
 """How often a caller that waits for an answer checks that the thread is still alive."""
 
 
+PARKING_SECONDS_MAX = 1.0
+
 STARTING_SECONDS_MAX = 1.0
 """How long ``stop`` waits for a broker that is still starting, which has nothing to commit."""
 
@@ -127,6 +129,24 @@ class BrokerThread:
             reasons += filter(None, [engine.reason_not_clean])
             log_bytes = engine.statistics().wal.bytes_untrimmed
         return StoppedEarly(self._settings.wal_folder, log_bytes, "; ".join(reasons), has_ended=has_ended)
+
+    def park(self) -> None:
+        """Has a thread that did not end sleep for good, when the program ends: a thread that comes back to an
+        interpreter which has ended is unwound in the middle of uvloop, and the process dies with SIGSEGV instead of
+        ending with its status."""
+        if not self._thread.is_alive() or not self._started.done() or self._started.exception() is not None:
+            return
+        _, loop = self._started.result()
+        is_parked = threading.Event()
+
+        def sleep() -> None:
+            is_parked.set()
+            threading.Event().wait()
+
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(sleep)
+            is_parked.wait(PARKING_SECONDS_MAX)
+            threading.Event().wait(PARKING_SECONDS_MAX / 100)  # it falls asleep meanwhile
 
     def kill(self) -> None:
         """Ends the node without committing anything; returns when its thread has ended. No failure is raised."""

@@ -432,8 +432,11 @@ _running: WeakSet[Broker] = WeakSet()
 
 def _stop_all() -> None:
     for broker in list(_running):
+        threads = list(broker._running.values())
         with suppress(Exception):
             broker._stop(EXIT_SECONDS_MAX)
+        for each in threads:
+            each.park()
 
 
 # ``atexit`` callbacks run after the thread pools that stopping needs have shut down; this earlier hook is not public.

@@ -218,6 +218,27 @@ def test_a_program_that_cannot_stop_it_ends_all_the_same(tmp_path: Path) -> None
     assert program(PROGRAM_THAT_CANNOT_STOP, tmp_path).returncode == 0
 
 
+def test_a_thread_that_does_not_end_sleeps_for_good_when_the_program_ends(tmp_path: Path) -> None:
+    """It would come back to an interpreter that has ended, and die with SIGSEGV."""
+    text = (
+        PROGRAM_THAT_CANNOT_STOP
+        + """
+import atexit, sys
+node_thread = broker._thread()
+def look():
+    frame = sys._current_frames()[node_thread._thread.ident]
+    names = []
+    while frame is not None:
+        names.append(frame.f_code.co_name)
+        frame = frame.f_back
+    print("sleep" in names)
+atexit.register(look)  # after the hook that stops brokers
+"""
+    )
+    done = program(text, tmp_path)
+    assert (done.returncode, done.stdout) == (0, "True\n")
+
+
 def test_of_several_threads_that_start_it_one_does() -> None:
     broker = Broker()
     together = threading.Barrier(4)
