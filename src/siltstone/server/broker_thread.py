@@ -28,6 +28,7 @@ LOOK_AGAIN_SECONDS = 0.5
 
 
 PARKING_SECONDS_MAX = 1.0
+"""How long a program that ends waits until a thread that did not end has fallen asleep."""
 
 STARTING_SECONDS_MAX = 1.0
 """How long ``stop`` waits for a broker that is still starting, which has nothing to commit."""

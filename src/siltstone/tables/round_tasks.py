@@ -135,13 +135,14 @@ class RoundTasks:
         config = self._export.config
         token = self.token([repr(plans).encode()])
         numbers = itertools.count()
+        schema = table.file_schema.serialize().to_pybytes()
 
         def given(plan: Rewrite) -> RewriteInput:
             return RewriteInput(
                 name=f"{self._export.topic.name}, files of {plan.values}",
                 old=plan.old,
                 staged=plan.staged,
-                schema=table.file_schema.serialize().to_pybytes(),
+                schema=schema,
                 values=plan.values,
                 division=table.columns_of_division,
                 key=config.source_of(KEY) if config.is_upsert else "",

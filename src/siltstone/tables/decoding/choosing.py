@@ -52,8 +52,8 @@ def value_decoder(
     *,
     may_truncate: bool = False,
 ) -> ColumnDecoder:
-    """Returns the decoder of values. It makes the columns of the table, whose pyarrow.Schema is ``table``, without
-    those of the record itself (offset, time, …). ``may_truncate``: a change event may remove all rows."""
+    """Returns the decoder of values. ``table`` is the pyarrow.Schema of the table. The decoder makes its columns, but
+    not the columns of the record itself (offset, time, …). ``may_truncate``: a change event may remove all rows."""
     if config.has_schemas:
         return SchemaDecoder(config, schemas, table, may_truncate=may_truncate)
     decoder = _VALUES[config.value](config, schemas, table, found)

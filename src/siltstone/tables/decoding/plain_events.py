@@ -67,7 +67,8 @@ class PlainEvents:
             if value is None:
                 rows.append(None)
                 deletes.append(True)
-                sequences.append(None)
+                if self._has_sequence:
+                    sequences.append(None)
                 continue
             event = decode(value)
             if event.op == "d":
